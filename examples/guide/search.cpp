@@ -38,16 +38,17 @@ struct index_of_max {
     std::size_t count;
     std::size_t columns;
   };
-  static call infer(const index_of_max& op, inference& to) {
-    const auto& x = to.require(op.x);
-    if (x.type != element_type::f32) throw to.refusal(op.x, "is not f32");
-    if (x.rank() != 2 || x.shape[1] == 0) throw to.refusal(op.x, "is no matrix with columns");
-    to.result(op.y, element_type::i64, {x.shape[0]});
+  static call infer(const index_of_max& op, inference& inference) {
+    const auto& x = inference.require(op.x);
+    if (x.type != element_type::f32) throw inference.refusal(op.x, "is not f32");
+    if (x.rank() != 2 || x.shape[1] == 0)
+      throw inference.refusal(op.x, "is no matrix with columns");
+    inference.result(op.y, element_type::i64, {x.shape[0]});
     return {static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1])};
   }
-  static index_of_max_body body(const call& c, const launch_of<index_of_max>& at) {
-    return {c.columns, at.get<const float>(&index_of_max::x),
-            at.get<std::int64_t>(&index_of_max::y)};
+  static index_of_max_body body(const call& c, const launch_of<index_of_max>& launch) {
+    return {c.columns, launch.get<const float>(&index_of_max::x),
+            launch.get<std::int64_t>(&index_of_max::y)};
   }
 };
 

@@ -28,15 +28,15 @@ struct saxpy {
     std::size_t count;
     float a;
   };
-  static call infer(const saxpy& op, inference& to) {
-    const auto& x = to.require(op.x);
-    if (x.type != element_type::f32) throw to.refusal(op.x, "is not f32");
-    to.update(op.y);
-    to.result(op.y, x.type, x.shape);
+  static call infer(const saxpy& op, inference& inference) {
+    const auto& x = inference.require(op.x);
+    if (x.type != element_type::f32) throw inference.refusal(op.x, "is not f32");
+    inference.update(op.y);
+    inference.result(op.y, x.type, x.shape);
     return {x.size(), op.a.to<float>("a")};
   }
-  static saxpy_body body(const call& c, const launch_of<saxpy>& at) {
-    return {c.a, at.get<const float>(&saxpy::x), at.get<float>(&saxpy::y)};
+  static saxpy_body body(const call& c, const launch_of<saxpy>& launch) {
+    return {c.a, launch.get<const float>(&saxpy::x), launch.get<float>(&saxpy::y)};
   }
 };
 SLUICE_MESSAGES(own_operation, 200, saxpy)

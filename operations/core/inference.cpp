@@ -34,23 +34,23 @@ inference::inference(std::span<use> uses, std::span<const named_operand> operand
 }
 
 inference::inference(std::span<use> uses, std::span<const named_operand> operands,
-                     std::span<const std::optional<tensor_spec>> given) noexcept
+                     std::span<const std::optional<tensor_spec>> specs) noexcept
     : inference(uses, operands) {
-  for (std::size_t i = 0; i < operands.size(); ++i) uses_[i].spec = given[i];
+  for (std::size_t i = 0; i < operands.size(); ++i) uses_[i].spec = specs[i];
 }
 
-inference::inference(std::span<use> uses, const inference& from,
+inference::inference(std::span<use> uses, const inference& source,
                      std::span<const named_operand> operands) noexcept
     : uses_(uses) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    uses_[i] = from.uses_[i];
+    uses_[i] = source.uses_[i];
     uses_[i].operand = operands[i];
   }
 }
 
-inference::use& inference::use_of(const operand& of) {
+inference::use& inference::use_of(const operand& operand) {
   const auto found = std::find_if(uses_.begin(), uses_.end(),
-                                  [&](const use& u) { return u.operand.value == &of; });
+                                  [&](const use& u) { return u.operand.value == &operand; });
   if (found == uses_.end()) {
     throw error(errc::invalid_argument,
                 "infer: an operand is a copy, or missing in members() of the operation");
@@ -58,31 +58,31 @@ inference::use& inference::use_of(const operand& of) {
   return *found;
 }
 
-const inference::use& inference::use_of(const operand& of) const {
-  return const_cast<inference*>(this)->use_of(of);
+const inference::use& inference::use_of(const operand& operand) const {
+  return const_cast<inference*>(this)->use_of(operand);
 }
 
-inference::use& inference::use_of_output(const operand& of) {
-  auto& u = use_of(of);
+inference::use& inference::use_of_output(const operand& operand) {
+  auto& u = use_of(operand);
   if (u.operand.role != member_role::output) {
-    throw refusal(of, "is an input, which infer states to be written");
+    throw refusal(operand, "is an input, which infer states to be written");
   }
   return u;
 }
 
-const tensor_spec& inference::require(const operand& of) const {
-  const auto& u = use_of(of);
-  if (!u.spec) throw refusal(of, "is not given");
+const tensor_spec& inference::require(const operand& operand) const {
+  const auto& u = use_of(operand);
+  if (!u.spec) throw refusal(operand, "is not given");
   return *u.spec;
 }
 
-const tensor_spec* inference::given(const operand& of) const {
-  const auto& u = use_of(of);
+const tensor_spec* inference::given(const operand& operand) const {
+  const auto& u = use_of(operand);
   return u.spec ? &*u.spec : nullptr;
 }
 
-void inference::ignore(const operand& of) {
-  use_of(of).ignored = true;
+void inference::ignore(const operand& operand) {
+  use_of(operand).ignored = true;
 }
 
 void inference::update(const operand& output) {
@@ -128,19 +128,20 @@ void inference::require_results() const {
   }
 }
 
-const tensor_spec& inference::pack(const operand& of) {
-  return pack(of, require(of).shape);
+const tensor_spec& inference::pack(const operand& operand) {
+  return pack(operand, require(operand).shape);
 }
 
-const tensor_spec& inference::pack(const operand& of, const extents& shape, const extents& order) {
-  auto& u = use_of(of);
+const tensor_spec& inference::pack(const operand& operand, const extents& shape,
+                                   const extents& order) {
+  auto& u = use_of(operand);
   try {
-    u.spec = without_gaps(require(of).type, shape, order);
+    u.spec = without_gaps(require(operand).type, shape, order);
   } catch (const error& e) {
     if (e.code() != errc::invalid_argument) throw;
-    throw refusal(of, "has no packed copy: ", e.what());
+    throw refusal(operand, "has no packed copy: ", e.what());
   }
-  u.packed = static_cast<bool>(of);
+  u.packed = static_cast<bool>(operand);
   return *u.spec;
 }
 

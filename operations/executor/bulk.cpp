@@ -22,7 +22,7 @@ error with_bounded_text(const error& why) noexcept {
   const auto continues_character = [&] {
     return (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U;  // of UTF-8
   };
-  for (int most = 3; most != 0 && continues_character(); --most) --end;
+  for (int bytes = 3; bytes != 0 && continues_character(); --bytes) --end;
   try {
     return {why.code(), std::string(text.substr(0, end)).append(ellipsis), why.status(),
             why.where()};
@@ -81,16 +81,17 @@ class bulk::collector {
 /// Receives the answer to one operation of a bulk.
 class bulk::collector::receiver final : public reply_token<tensor>::receiver {
  public:
-  receiver(collector& into, std::size_t i) noexcept : into_(into), i_(i) {}
+  receiver(collector& collector, std::size_t number) noexcept
+      : collector_(collector), number_(number) {}
   void succeed(tensor value) noexcept override {
-    into_.result(i_).value = std::move(value);
-    into_.answer_one();
+    collector_.result(number_).value = std::move(value);
+    collector_.answer_one();
   }
-  void fail(const error& why) noexcept override { into_.fail_one(i_, why); }
+  void fail(const error& why) noexcept override { collector_.fail_one(number_, why); }
 
  private:
-  collector& into_;
-  std::size_t i_;
+  collector& collector_;
+  std::size_t number_;
 };
 
 /// Allocates tokens in the memory of their collector.
@@ -99,29 +100,29 @@ class bulk::collector::allocator {
  public:
   using value_type = T;
 
-  explicit allocator(collector& of) noexcept : of_(&of) {}
+  explicit allocator(collector& collector) noexcept : collector_(&collector) {}
   template <class U>
   // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
-  allocator(const allocator<U>& other) noexcept : of_(other.of_) {}
+  allocator(const allocator<U>& other) noexcept : collector_(other.collector_) {}
 
   [[nodiscard]] T* allocate(std::size_t) noexcept {
     static_assert(sizeof(T) <= token_bytes && token_bytes % alignof(T) == 0);
-    auto* const memory = of_->tokens_.get() + token_bytes * of_->tokens_taken_++;
+    auto* const memory = collector_->tokens_.get() + token_bytes * collector_->tokens_taken_++;
     return reinterpret_cast<T*>(memory);
   }
-  void deallocate(T*, std::size_t) noexcept { of_->let_go(); }
+  void deallocate(T*, std::size_t) noexcept { collector_->let_go(); }
   [[nodiscard]] bool operator==(const allocator&) const noexcept = default;
 
  private:
   template <class U>
   friend class allocator;
-  collector* of_;
+  collector* collector_;
 };
 
 std::unique_ptr<bulk::collector, void (*)(bulk::collector*)> bulk::collector::make(
     std::size_t count, reply_token<bulk_results> answer) {
-  return {new collector(count, std::move(answer)), [](collector* of) {
-            of->let_go();
+  return {new collector(count, std::move(answer)), [](collector* collector) {
+            collector->let_go();
           }};
 }
 
@@ -137,8 +138,8 @@ reply_token<tensor> bulk::collector::token(std::size_t i) noexcept {
 }
 
 void bulk::collector::fail_one(std::size_t i, const error& why) noexcept {
-  const auto& kept = result(i).failure.emplace(with_bounded_text(why));
-  text_bytes_.fetch_add(std::string_view(kept.what()).size(), std::memory_order_relaxed);
+  const auto& failure = result(i).failure.emplace(with_bounded_text(why));
+  text_bytes_.fetch_add(std::string_view(failure.what()).size(), std::memory_order_relaxed);
   answer_one();
 }
 
@@ -152,23 +153,24 @@ void bulk::collector::let_go() noexcept {
   if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-void bulk::submit_one(executor& to, const operation_descriptor& descriptor, void* operation,
-                      const request_options& options, request_sender sender, collector& into,
+void bulk::submit_one(executor& executor, const operation_descriptor& descriptor, void* operation,
+                      const request_options& options, request_sender sender, collector& collector,
                       std::size_t i) noexcept {
-  to.submit_operation(descriptor, operation, options, into.token(i), sender);
+  executor.submit_operation(descriptor, operation, options, collector.token(i), sender);
 }
 
-void executor::submit(bulk asked, const request_options& options, reply_token<bulk_results> token,
-                      request_sender sender) noexcept {
-  if (asked.empty()) return (void)token.succeed({});
+void executor::submit(bulk operations, const request_options& options,
+                      reply_token<bulk_results> token, request_sender sender) noexcept {
+  if (operations.empty()) return (void)token.succeed({});
   try {
-    const auto into = bulk::collector::make(asked.size(), token);
-    gathering together(*this, sender, bulk::collector::bytes_of(asked.size()));
+    const auto collector = bulk::collector::make(operations.size(), token);
+    gathering scope(*this, sender, bulk::collector::bytes_of(operations.size()));
     std::size_t next = 0;
-    for (const auto& run : asked.runs_) next = run->submit(*this, options, sender, *into, next);
-    together.share(into->text_bytes());
+    for (const auto& run : operations.runs_)
+      next = run->submit(*this, options, sender, *collector, next);
+    scope.share(collector->text_bytes());
   } catch (...) {
-    asked = {};
+    operations = {};
     token.fail(current_error());
   }
 }

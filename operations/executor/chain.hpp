@@ -12,17 +12,17 @@ class chain {
   [[nodiscard]] T* first() const noexcept { return first_; }
   [[nodiscard]] T* last() const noexcept { return last_; }
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-  void push_back(T& one) noexcept { insert_behind(last_, one); }
-  /// Inserts `one` behind `earlier`; nullptr: at the beginning.
-  void insert_behind(T* earlier, T& one) noexcept {
-    one.previous = earlier;
-    one.next = std::exchange(earlier != nullptr ? earlier->next : first_, &one);
-    (one.next != nullptr ? one.next->previous : last_) = &one;
+  void push_back(T& object) noexcept { insert_behind(last_, object); }
+  /// Inserts `object` behind `earlier`; nullptr: at the beginning.
+  void insert_behind(T* earlier, T& object) noexcept {
+    object.previous = earlier;
+    object.next = std::exchange(earlier != nullptr ? earlier->next : first_, &object);
+    (object.next != nullptr ? object.next->previous : last_) = &object;
   }
-  void erase(T& one) noexcept {
-    (one.previous != nullptr ? one.previous->next : first_) = one.next;
-    (one.next != nullptr ? one.next->previous : last_) = one.previous;
-    one.next = one.previous = nullptr;
+  void erase(T& object) noexcept {
+    (object.previous != nullptr ? object.previous->next : first_) = object.next;
+    (object.next != nullptr ? object.next->previous : last_) = object.previous;
+    object.next = object.previous = nullptr;
   }
 
  private:

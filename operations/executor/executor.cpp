@@ -234,7 +234,7 @@ class executor::core {
     if (r.options.deadline || r.options.id != 0) follow(r);
     find_plan(r);
     r.most_in_batch = most_in_batch(r);
-    if (!waiting_.empty() || r.planned_by != nullptr || launching_) return false;
+    if (!waiting_.empty() || r.plan_job != nullptr || launching_) return false;
     if (lane_.full(commands_of(r))) return false;
     return r.most_in_batch == 0 || (lane_.batches() < lane_.max_batches() && !more_follow());
   }
@@ -287,10 +287,10 @@ class executor::core {
   void find_plan(operation_request& r) {
     find_plan_of_operation(r);
     const auto& copy = descriptor_of(operation_type<strided_copy>{});
-    if (r.planned_by != nullptr || is_prepared(copy)) return;
+    if (r.plan_job != nullptr || is_prepared(copy)) return;
     const auto uses = r.uses();
     if (std::any_of(uses.begin(), uses.end(), [](const auto& u) { return u.packed; })) {
-      r.planned_by = planning_.request({&copy, {}, true}, nullptr, r.sender);
+      r.plan_job = planning_.request({&copy, {}, true}, nullptr, r.sender);
     }
   }
   void find_plan_of_operation(operation_request& r) {
@@ -300,15 +300,15 @@ class executor::core {
       if (known == nullptr) {
         plans_.drop_some_obsolete();  // the new plan may need their memory
         const auto shared = r.share_call();
-        r.planned_by = planning_.request(plan_key(key), &shared.call, r.sender, shared.owner,
-                                         r.shared_device_bytes());
+        r.plan_job = planning_.request(plan_key(key), &shared.call, r.sender, shared.owner,
+                                       r.shared_device_bytes());
       } else if (known->failure) {
         throw *known->failure;
       } else {
         r.plan = known->plan;
       }
     } else if (!is_prepared(r.descriptor)) {
-      r.planned_by = planning_.request({&r.descriptor, {}, true}, nullptr, r.sender);
+      r.plan_job = planning_.request({&r.descriptor, {}, true}, nullptr, r.sender);
     }
   }
 
@@ -317,7 +317,7 @@ class executor::core {
     const auto& why = job->outcome.failure;
     if (!why || !memory_.frees(job->device_bytes, *why)) return false;
     try {
-      planning_.again(job);
+      planning_.retry(job);
       return true;
     } catch (...) {
       return false;
@@ -378,7 +378,7 @@ class executor::core {
 
   /// Passes the outcome of a job on to the requests that wait for it.
   void accept(plan_job& job) noexcept {
-    planning_.taken(job);
+    planning_.note_taken(job);
     const auto outcome = job.outcome;
     try {
       if (!outcome.failure) {
@@ -571,11 +571,14 @@ executor::shared_plans executor::plans_of_other_lanes() const noexcept {
 void executor::prepare(const operation_descriptor& descriptor) noexcept {
   core_->prepare(descriptor);
 }
-executor::gathering::gathering(executor& of, request_sender sender,
+executor::gathering::gathering(executor& executor, request_sender sender,
                                std::size_t shared_bytes) noexcept
-    : of_(of), sender_(sender), begun_(of.core_->begin_bulk()), shared_bytes_(shared_bytes) {}
+    : executor_(executor),
+      sender_(sender),
+      last_number_(executor.core_->begin_bulk()),
+      shared_bytes_(shared_bytes) {}
 executor::gathering::~gathering() {
-  of_.core_->end_bulk(sender_, begun_, shared_bytes_);
+  executor_.core_->end_bulk(sender_, last_number_, shared_bytes_);
 }
 detail::owner_memory& executor::memory() noexcept {
   return core_->memory();

@@ -21,11 +21,11 @@ class followed_requests {
   /// @throws std::bad_alloc if there is no memory
   void add(const request_options& options, request_sender sender, const failure_token& token) {
     if (options.deadline) {
-      forget_answered(by_deadline_, most_deadlines_);
+      forget_answered(by_deadline_, deadline_limit_);
       by_deadline_.emplace(*options.deadline, token);
     }
     if (options.id != 0) {
-      forget_answered(by_id_, most_ids_);
+      forget_answered(by_id_, id_limit_);
       by_id_.emplace(std::pair(sender, options.id), token);
     }
   }
@@ -55,23 +55,23 @@ class followed_requests {
          found = by_id_.find({sender, id})) {
       cancelled.insert(by_id_.extract(found));
     }
-    for (const auto& [of, token] : cancelled) (void)token.fail(why);
+    for (const auto& [key, token] : cancelled) (void)token.fail(why);
   }
 
  private:
   /// Removes answered requests whenever the number of entries has doubled.
   template <class Map>
-  static void forget_answered(Map& from, std::size_t& most) noexcept {
-    if (from.size() < most) return;
-    std::erase_if(from, [](const auto& followed) { return followed.second.answered(); });
-    most = 2 * from.size() + fewest;
+  static void forget_answered(Map& requests, std::size_t& limit) noexcept {
+    if (requests.size() < limit) return;
+    std::erase_if(requests, [](const auto& entry) { return entry.second.answered(); });
+    limit = 2 * requests.size() + min_limit;
   }
 
-  static constexpr std::size_t fewest = 64;
+  static constexpr std::size_t min_limit = 64;
   std::multimap<timer::time_point, failure_token> by_deadline_;
   std::multimap<std::pair<request_sender, std::uint64_t>, failure_token> by_id_;
-  std::size_t most_deadlines_ = fewest;
-  std::size_t most_ids_ = fewest;
+  std::size_t deadline_limit_ = min_limit;
+  std::size_t id_limit_ = min_limit;
 };
 
 }  // namespace sluice::operations

@@ -59,14 +59,15 @@ class known_plans {
         keys_.erase(job.key);
         throw;
       }
-      if (plans_.size() > most_plans) {
+      if (plans_.size() > max_plans) {
         keys_.erase(plans_.front().key);
         plans_.pop_front();
       }
       count_.fetch_add(1, std::memory_order_release);
       for (const auto& other : mailboxes_) {
-        if (auto alive = other.lock(); alive && alive != mailbox)
-          others.push_back(std::move(alive));
+        if (auto target = other.lock(); target && target != mailbox) {
+          others.push_back(std::move(target));
+        }
       }
     } catch (...) {
       // Without memory a lane makes it when a request needs it.
@@ -81,13 +82,13 @@ class known_plans {
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] std::optional<plan> find(std::uint64_t number) const {
     const std::lock_guard lock(mutex_);
-    const auto first = count_.load(std::memory_order_relaxed) - plans_.size();
-    if (number < first) return std::nullopt;
-    return plans_[static_cast<std::size_t>(number - first)];
+    const auto first_number = count_.load(std::memory_order_relaxed) - plans_.size();
+    if (number < first_number) return std::nullopt;
+    return plans_[static_cast<std::size_t>(number - first_number)];
   }
 
  private:
-  static constexpr std::size_t most_plans = 256;
+  static constexpr std::size_t max_plans = 256;
 
   const bool learns_;
   mutable std::mutex mutex_;

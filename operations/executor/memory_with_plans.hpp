@@ -27,11 +27,11 @@ class memory_with_plans {
   [[nodiscard]] bool frees(std::size_t bytes, const error& why) noexcept {
     if (why.code() != errc::over_budget && why.code() != errc::out_of_memory) return false;
     if (plans_.drop_obsolete()) return true;
-    const auto of_plans = plans_.device_bytes();
-    if (of_plans == 0) return false;
-    const auto others = bytes - std::min(bytes, of_plans);
-    if (others > physical_ ||
-        others > detail::runtime_core::of(runtime_)->resource().max_obtainable()) {
+    const auto plan_bytes = plans_.device_bytes();
+    if (plan_bytes == 0) return false;
+    const auto other_bytes = bytes - std::min(bytes, plan_bytes);
+    if (other_bytes > physical_ ||
+        other_bytes > detail::runtime_core::of(runtime_)->resource().max_obtainable()) {
       return false;
     }
     plans_.drop_device_memory();
@@ -49,9 +49,9 @@ class memory_with_plans {
   }
 
  private:
-  [[nodiscard]] static std::size_t memory_of(const device& of) noexcept {
+  [[nodiscard]] static std::size_t memory_of(const device& device) noexcept {
     try {
-      return of.info().memory_bytes;
+      return device.info().memory_bytes;
     } catch (...) {
       return std::numeric_limits<std::size_t>::max();
     }

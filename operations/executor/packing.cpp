@@ -12,11 +12,11 @@ const operation_descriptor& copy_descriptor() {
 
 }  // namespace
 
-packing::copy::copy(const tensor& from, const tensor& to)
-    : addresses_{from.address(), to.address()} {
-  strided_copy whole{.x = from, .y = to};
-  inference_of<detail::operand_count<strided_copy>()> inferred(detail::operands_of(whole));
-  copy_descriptor().infer(&whole, inferred, call_);
+packing::copy::copy(const tensor& source, const tensor& target)
+    : addresses_{source.address(), target.address()} {
+  strided_copy operation{.x = source, .y = target};
+  inference_of<detail::operand_count<strided_copy>()> inferred(detail::operands_of(operation));
+  copy_descriptor().infer(&operation, inferred, call_);
 }
 
 void packing::copy::enqueue(lane_libraries& libraries) const {
@@ -29,12 +29,12 @@ std::size_t packing::copy::commands() const noexcept {
 
 void packing::add(const tensor& value, const tensor& packed, access_kind access) {
   if (access != access_kind::write) {
-    before_.emplace_back(value.broadcast_to(packed.shape()), packed);
-    commands_ += before_.back().commands();
+    inputs_.emplace_back(value.broadcast_to(packed.shape()), packed);
+    commands_ += inputs_.back().commands();
   }
   if (access != access_kind::read) {
-    after_.emplace_back(packed, value);
-    commands_ += after_.back().commands();
+    outputs_.emplace_back(packed, value);
+    commands_ += outputs_.back().commands();
   }
 }
 

@@ -26,26 +26,26 @@ class packing {
   /// writes.
   template <class Operation>
   void enqueue(lane_libraries& libraries, const Operation& operation) const {
-    bool begun = false;
-    const auto step = [&](const auto& enqueue_it) {
+    bool has_begun = false;
+    const auto step = [&](const auto& enqueue_step) {
       try {
-        enqueue_it();
+        enqueue_step();
       } catch (const nothing_enqueued& e) {
-        if (!begun) throw;
+        if (!has_begun) throw;
         throw error(e);  // earlier steps of the launch are on the stream
       }
-      begun = true;
+      has_begun = true;
     };
-    for (const auto& one : before_) step([&] { one.enqueue(libraries); });
+    for (const auto& input : inputs_) step([&] { input.enqueue(libraries); });
     step(operation);
-    for (const auto& one : after_) step([&] { one.enqueue(libraries); });
+    for (const auto& output : outputs_) step([&] { output.enqueue(libraries); });
   }
 
  private:
   /// A `strided_copy` as a part of another launch.
   class copy {
    public:
-    copy(const tensor& from, const tensor& to);
+    copy(const tensor& source, const tensor& target);
     void enqueue(lane_libraries& libraries) const;
     [[nodiscard]] std::size_t commands() const noexcept;
 
@@ -54,8 +54,8 @@ class packing {
     std::array<void*, 2> addresses_;
   };
 
-  std::vector<copy> before_;
-  std::vector<copy> after_;
+  std::vector<copy> inputs_;
+  std::vector<copy> outputs_;
   std::size_t commands_ = 0;
 };
 

@@ -73,12 +73,13 @@ class plan_cache {
   [[nodiscard]] const plan_outcome* find(const plan_key_view& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return nullptr;
-    auto& known = found->second;
-    auto& ages = by_age_[known.is_large];
-    ages.splice(ages.begin(), ages, known.age);
-    known.last_use = ++uses_;
-    if (!std::exchange(known.is_used, true)) used_.splice(used_.end(), unused_, known.use);
-    return &known.outcome;
+    auto& record = found->second;
+    auto& ages = by_age_[record.is_large];
+    ages.splice(ages.begin(), ages, record.age_position);
+    record.last_use = ++uses_;
+    if (!std::exchange(record.is_used, true))
+      used_records_.splice(used_records_.end(), unused_records_, record.use_position);
+    return &record.outcome;
   }
   /// Keeps an outcome. Drops some obsolete plans, and those whose last use is the longest ago.
   /// Returns whether it has dropped one for want of room.
@@ -89,51 +90,51 @@ class plan_cache {
                        (outcome.plan ? total_bytes(*outcome.plan) : 0) +
                        (outcome.failure ? std::string_view(outcome.failure->what()).size() : 0);
     const bool is_large = bytes > max_bytes_ / 16;
-    const auto [at, inserted] = by_key_.try_emplace(std::move(key));
-    if (!inserted) return false;
-    auto& made = at->second;
+    const auto [position, is_new] = by_key_.try_emplace(std::move(key));
+    if (!is_new) return false;
+    auto& record = position->second;
     try {
-      std::list<const plan_key*> age(1, &at->first);
-      std::list<entry*> use(1, &made);
-      std::list<entry*> device(1, &made);
-      made.age = age.begin();
-      made.use = use.begin();
-      made.device = device.begin();
+      std::list<const plan_key*> age(1, &position->first);
+      std::list<entry*> use(1, &record);
+      std::list<entry*> device(1, &record);
+      record.age_position = age.begin();
+      record.use_position = use.begin();
+      record.device_position = device.begin();
       by_age_[is_large].splice(by_age_[is_large].begin(), age);
-      used_.splice(used_.end(), use);
-      without_device_.splice(without_device_.end(), device);
+      used_records_.splice(used_records_.end(), use);
+      host_records_.splice(host_records_.end(), device);
     } catch (...) {
-      by_key_.erase(at);
+      by_key_.erase(position);
       throw;
     }
-    made.outcome = std::move(outcome);
-    made.bytes = bytes;
-    made.is_large = is_large;
-    made.last_use = ++uses_;
-    made.is_used = true;
+    record.outcome = std::move(outcome);
+    record.bytes = bytes;
+    record.is_large = is_large;
+    record.last_use = ++uses_;
+    record.is_used = true;
     bytes_ += bytes;
     if (is_large) large_bytes_ += bytes;
-    measure(made);
-    recount(made);
+    measure(record);
+    recount(record);
     const auto count = by_key_.size();
     while (bytes_ > max_bytes_ && by_key_.size() > 1) erase(next_dropped());
     return by_key_.size() != count;
   }
   /// Drops plans of which no request can make use. Returns whether it has found one.
   bool drop_obsolete() noexcept {
-    const auto before = by_key_.size();
-    drop_some_obsolete(most_searched);
-    return by_key_.size() != before;
+    const auto count = by_key_.size();
+    drop_some_obsolete(max_searched);
+    return by_key_.size() != count;
   }
   /// The same for the next few plans.
-  void drop_some_obsolete(std::size_t most = most_looked_at) noexcept {
-    for (std::size_t left = std::min(most, by_key_.size()); left != 0; --left) {
-      if (next_looked_at_ == by_key_.end()) next_looked_at_ = by_key_.begin();
-      const auto here = next_looked_at_++;
-      if (is_obsolete(here->second.outcome)) {
-        erase(here);
+  void drop_some_obsolete(std::size_t max_visits = max_examined) noexcept {
+    for (auto visits = std::min(max_visits, by_key_.size()); visits != 0; --visits) {
+      if (next_examined_ == by_key_.end()) next_examined_ = by_key_.begin();
+      const auto position = next_examined_++;
+      if (is_obsolete(position->second.outcome)) {
+        erase(position);
       } else {
-        measure(here->second);
+        measure(position->second);
       }
     }
   }
@@ -146,7 +147,7 @@ class plan_cache {
   /// Drops the plans that hold device memory.
   void drop_device_memory() noexcept {
     measure_some();
-    while (!with_device_.empty()) erase(*with_device_.front());
+    while (!device_records_.empty()) erase(*device_records_.front());
   }
   struct capture_counts {
     std::size_t captured = 0;      ///< plans whose launches are one graph of the device
@@ -155,12 +156,12 @@ class plan_cache {
   /// Of the plans that are kept. Exact unless requests wait with very many plans.
   [[nodiscard]] capture_counts captures() noexcept {
     // A plan that only the cache owns does not change.
-    for (auto left = std::min(most_searched, used_.size()); left != 0; --left) {
-      auto& first = *used_.front();
+    for (auto visits = std::min(max_searched, used_records_.size()); visits != 0; --visits) {
+      auto& first = *used_records_.front();
       const bool may_change = first.outcome.plan != nullptr && first.outcome.plan.use_count() > 1;
       recount(first);
-      auto& to = may_change ? used_ : unused_;
-      to.splice(to.end(), used_, first.use);
+      auto& list = may_change ? used_records_ : unused_records_;
+      list.splice(list.end(), used_records_, first.use_position);
       first.is_used = may_change;
     }
     return captures_;
@@ -180,15 +181,15 @@ class plan_cache {
     bool is_used = false;
     bool is_large = false;
     std::uint64_t last_use = 0;
-    std::list<const plan_key*>::iterator age{};
-    std::list<entry*>::iterator use{};
-    std::list<entry*>::iterator device{};
+    std::list<const plan_key*>::iterator age_position{};
+    std::list<entry*>::iterator use_position{};
+    std::list<entry*>::iterator device_position{};
   };
 
   using entries = std::map<plan_key, entry, plan_key_order>;
 
-  static constexpr std::size_t most_looked_at = 64;
-  static constexpr std::size_t most_searched = 1024;
+  static constexpr std::size_t max_examined = 64;
+  static constexpr std::size_t max_searched = 1024;
 
   [[nodiscard]] static bool is_obsolete(const plan_outcome& outcome) noexcept {
     return outcome.plan && outcome.plan->obsolete();
@@ -199,33 +200,34 @@ class plan_cache {
                : 0;
   }
   /// Plans get device memory later: when they are captured, for example.
-  void measure(entry& known) noexcept {
-    auto& before = known.device_bytes != 0 ? with_device_ : without_device_;
-    device_bytes_ -= known.device_bytes;
-    known.device_bytes = device_bytes_of(known.outcome);
-    device_bytes_ += known.device_bytes;
-    auto& after = known.device_bytes != 0 ? with_device_ : without_device_;
-    after.splice(after.end(), before, known.device);
+  void measure(entry& record) noexcept {
+    auto& old_list = record.device_bytes != 0 ? device_records_ : host_records_;
+    device_bytes_ -= record.device_bytes;
+    record.device_bytes = device_bytes_of(record.outcome);
+    device_bytes_ += record.device_bytes;
+    auto& new_list = record.device_bytes != 0 ? device_records_ : host_records_;
+    new_list.splice(new_list.end(), old_list, record.device_position);
   }
   /// Measures a bounded number of plans, those of the last time last.
   void measure_some() noexcept {
-    for (auto* const some : {&with_device_, &without_device_}) {
-      for (auto left = std::min(most_searched, some->size()); left != 0 && !some->empty(); --left) {
-        measure(*some->front());
+    for (auto* const list : {&device_records_, &host_records_}) {
+      for (auto visits = std::min(max_searched, list->size()); visits != 0 && !list->empty();
+           --visits) {
+        measure(*list->front());
       }
     }
   }
-  void recount(entry& known) noexcept {
-    const auto* const plan = known.outcome.plan.get();
-    uncount(known);
-    known.is_captured = plan != nullptr && plan->captured();
-    known.refuses_capture = plan != nullptr && plan->refuses_capture();
-    captures_.captured += known.is_captured ? 1 : 0;
-    captures_.not_captured += known.refuses_capture ? 1 : 0;
+  void recount(entry& record) noexcept {
+    const auto* const plan = record.outcome.plan.get();
+    uncount(record);
+    record.is_captured = plan != nullptr && plan->captured();
+    record.refuses_capture = plan != nullptr && plan->refuses_capture();
+    captures_.captured += record.is_captured ? 1 : 0;
+    captures_.not_captured += record.refuses_capture ? 1 : 0;
   }
-  void uncount(const entry& known) noexcept {
-    captures_.captured -= known.is_captured ? 1 : 0;
-    captures_.not_captured -= known.refuses_capture ? 1 : 0;
+  void uncount(const entry& record) noexcept {
+    captures_.captured -= record.is_captured ? 1 : 0;
+    captures_.not_captured -= record.refuses_capture ? 1 : 0;
   }
   /// The plan that is dropped next, of several. It is not the one that was used last.
   [[nodiscard]] entries::iterator next_dropped() noexcept {
@@ -241,18 +243,18 @@ class plan_cache {
     const bool too_much = large_bytes_ > max_bytes_ / 4 * 3 && large.size() > 1;
     return too_much || b->second.last_use < a->second.last_use ? b : a;
   }
-  void erase(const entry& dropped) noexcept { erase(by_key_.find(**dropped.age)); }
-  void erase(entries::iterator which) noexcept {
-    if (which == next_looked_at_) ++next_looked_at_;
-    const auto& dropped = which->second;
-    bytes_ -= dropped.bytes;
-    device_bytes_ -= dropped.device_bytes;
-    if (dropped.is_large) large_bytes_ -= dropped.bytes;
-    uncount(dropped);
-    by_age_[dropped.is_large].erase(dropped.age);
-    (dropped.is_used ? used_ : unused_).erase(dropped.use);
-    (dropped.device_bytes != 0 ? with_device_ : without_device_).erase(dropped.device);
-    by_key_.erase(which);
+  void erase(const entry& record) noexcept { erase(by_key_.find(**record.age_position)); }
+  void erase(entries::iterator position) noexcept {
+    if (position == next_examined_) ++next_examined_;
+    const auto& record = position->second;
+    bytes_ -= record.bytes;
+    device_bytes_ -= record.device_bytes;
+    if (record.is_large) large_bytes_ -= record.bytes;
+    uncount(record);
+    by_age_[record.is_large].erase(record.age_position);
+    (record.is_used ? used_records_ : unused_records_).erase(record.use_position);
+    (record.device_bytes != 0 ? device_records_ : host_records_).erase(record.device_position);
+    by_key_.erase(position);
   }
 
   std::size_t max_bytes_;
@@ -263,12 +265,12 @@ class plan_cache {
   capture_counts captures_{};
   // Small and large plans, used last first; keys of by_key_, whose elements do not move.
   std::array<std::list<const plan_key*>, 2> by_age_;
-  std::list<entry*> used_;  // found or inserted since `captures` saw that they are unused
-  std::list<entry*> unused_;
-  std::list<entry*> with_device_;  // when they were measured last
-  std::list<entry*> without_device_;
+  std::list<entry*> used_records_;  // found or inserted since `captures` saw that they are unused
+  std::list<entry*> unused_records_;
+  std::list<entry*> device_records_;  // when they were measured last
+  std::list<entry*> host_records_;
   entries by_key_;
-  entries::iterator next_looked_at_ = by_key_.end();  // by `drop_some_obsolete`
+  entries::iterator next_examined_ = by_key_.end();  // by `drop_some_obsolete`
 };
 
 }  // namespace sluice::operations

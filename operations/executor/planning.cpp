@@ -16,9 +16,9 @@ namespace {
 /// Wakes the owner of an executor if the device is lost while a plan is being made.
 class loss_watch final : public detail::deferred {
  public:
-  loss_watch(std::shared_ptr<device> on, std::weak_ptr<const plan_job> job,
+  loss_watch(std::shared_ptr<device> device, std::weak_ptr<const plan_job> job,
              std::shared_ptr<owner_mailbox> mailbox) noexcept
-      : device_(std::move(on)), job_(std::move(job)), mailbox_(std::move(mailbox)) {}
+      : device_(std::move(device)), job_(std::move(job)), mailbox_(std::move(mailbox)) {}
   ~loss_watch() override {
     if (lost_) mailbox_->wake();
   }
@@ -33,7 +33,7 @@ class loss_watch final : public detail::deferred {
   /// Whether the planner has made the plan, or dropped the job with its executor.
   [[nodiscard]] bool is_over() const noexcept {
     const auto job = job_.lock();
-    return job == nullptr || job->made.load(std::memory_order_acquire);
+    return job == nullptr || job->is_made.load(std::memory_order_acquire);
   }
 
   std::shared_ptr<device> device_;
@@ -68,18 +68,18 @@ std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& l
   auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
                                   : memory_reservation();
   plan->add_batches(libraries, {limits.prices.max_host_bytes(), limits.device_bytes});
-  const auto kept = detail::share_with_deferred_destruction(
+  const auto owner = detail::share_with_deferred_destruction(
       detail::runtime_core::of(runtime),
       std::make_unique<accounted_plan>(std::move(plan), std::move(charge), std::move(account)));
-  return {kept, kept->get()};
+  return {owner, owner->get()};
 }
 
 /// How long a sender rests after a plan that has failed, as the last one of `failures`.
 timer::time_point::duration rest_after(const plan_job& job, unsigned failures) noexcept {
-  constexpr unsigned most = 99;  // times the time that the plan took
-  constexpr timer::time_point::duration longest = std::chrono::seconds(1);
-  const auto times = failures < 7 ? (1U << failures) - 1 : most;
-  return job.took < longest / times ? job.took * times : longest;
+  constexpr unsigned max_factor = 99;  // times the time that the plan took
+  constexpr timer::time_point::duration max_rest = std::chrono::seconds(1);
+  const auto factor = failures < 7 ? (1U << failures) - 1 : max_factor;
+  return job.duration < max_rest / factor ? job.duration * factor : max_rest;
 }
 // How long failures count after the rest.
 constexpr auto memory_of_failures = std::chrono::seconds(1);
@@ -89,7 +89,7 @@ void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits
   const auto& descriptor = *job.key.descriptor;
   const auto& device = libraries.runtime().device();
   const detail::no_room_wait_scope no_wait;  // other plans wait for the thread
-  const auto begun = std::chrono::steady_clock::now();
+  const auto start = std::chrono::steady_clock::now();
   try {
     device.require_usable();
     descriptor.prepare(libraries);
@@ -98,7 +98,7 @@ void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits
   } catch (...) {
     job.outcome.failure = current_error();
   }
-  job.took = std::chrono::steady_clock::now() - begun;
+  job.duration = std::chrono::steady_clock::now() - start;
 }
 
 }  // namespace
@@ -114,11 +114,13 @@ std::shared_ptr<const plan_job> planning::request(plan_key key, const call_stora
                                                   request_sender sender,
                                                   std::shared_ptr<const void> owner,
                                                   std::size_t shared_device_bytes) {
-  const auto [entry, is_new] = being_made_.try_emplace(key);
+  const auto [entry, is_new] = jobs_.try_emplace(key);
   if (!is_new) {
     auto job = entry->second.lock();
-    auto& all = job->senders;
-    if (std::find(all.begin(), all.end(), sender) == all.end()) all.push_back(sender);
+    auto& senders = job->senders;
+    if (std::find(senders.begin(), senders.end(), sender) == senders.end()) {
+      senders.push_back(sender);
+    }
     move_to_best_turn(job);
     return job;
   }
@@ -137,71 +139,73 @@ std::shared_ptr<const plan_job> planning::request(plan_key key, const call_stora
     job->sender = sender;
     job->senders.push_back(sender);
     entry->second = job;
-    auto& mine = turns_.try_emplace(sender, service_.planner()).first->second;
-    mine.waiting.push_back(job);
+    auto& sender_turn = turns_.try_emplace(sender, service_.planner()).first->second;
+    sender_turn.waiting.push_back(job);
     return job;
   } catch (...) {
-    being_made_.erase(entry);
+    jobs_.erase(entry);
     throw;  // a turn without jobs stays for the next job of the sender
   }
 }
 
 void planning::move_to_best_turn(const std::shared_ptr<plan_job>& job) {
-  auto& theirs = turns_.find(job->sender)->second;
-  auto fewest = theirs.failures;
-  auto best = job->sender;
+  auto& old_turn = turns_.find(job->sender)->second;
+  auto min_failures = old_turn.failures;
+  auto new_sender = job->sender;
   for (const auto& sender : job->senders) {
-    if (fewest == 0) break;
-    const auto known = turns_.find(sender);
-    const auto failures = known == turns_.end() ? 0 : known->second.failures;
-    if (failures < fewest) {
-      fewest = failures;
-      best = sender;
+    if (min_failures == 0) break;
+    const auto found = turns_.find(sender);
+    const auto failures = found == turns_.end() ? 0 : found->second.failures;
+    if (failures < min_failures) {
+      min_failures = failures;
+      new_sender = sender;
     }
   }
-  if (best == job->sender) return;
-  const auto at = std::find(theirs.waiting.begin(), theirs.waiting.end(), job);
-  if (at == theirs.waiting.end()) return;
-  turns_.try_emplace(best, service_.planner()).first->second.waiting.push_back(job);
-  theirs.waiting.erase(at);
-  job->sender = best;
+  if (new_sender == job->sender) return;
+  const auto position = std::find(old_turn.waiting.begin(), old_turn.waiting.end(), job);
+  if (position == old_turn.waiting.end()) return;
+  turns_.try_emplace(new_sender, service_.planner()).first->second.waiting.push_back(job);
+  old_turn.waiting.erase(position);
+  job->sender = new_sender;
 }
 
 void planning::start() noexcept {
   const auto now = service_.timer().now();
   bool failed = false;
   std::optional<timer::time_point> first_end;  // of the rests of those who have waiting jobs
-  for (auto at = turns_.begin(); at != turns_.end();) {
-    auto& mine = at->second;
-    if (mine.rests_until <= now) {
-      failed = !start(mine) || failed;
-    } else if (!mine.waiting.empty()) {
-      first_end = std::min(first_end.value_or(mine.rests_until), mine.rests_until);
+  for (auto entry = turns_.begin(); entry != turns_.end();) {
+    auto& sender_turn = entry->second;
+    if (sender_turn.rests_until <= now) {
+      failed = !start(sender_turn) || failed;
+    } else if (!sender_turn.waiting.empty()) {
+      first_end = std::min(first_end.value_or(sender_turn.rests_until), sender_turn.rests_until);
     }
-    const bool idle = mine.started == 0 && mine.waiting.empty();
-    const bool forgotten = mine.failures == 0 || mine.rests_until + memory_of_failures <= now;
-    at = idle && forgotten ? turns_.erase(at) : std::next(at);
+    const bool is_idle = sender_turn.started == 0 && sender_turn.waiting.empty();
+    const bool is_forgotten =
+        sender_turn.failures == 0 || sender_turn.rests_until + memory_of_failures <= now;
+    entry = is_idle && is_forgotten ? turns_.erase(entry) : std::next(entry);
   }
   if (first_end) failed = !set_alarm(*first_end) || failed;
   // Waking the owner may destroy the executor.
   if (failed) std::shared_ptr(mailbox_)->wake();
 }
 
-bool planning::start(turn& of) noexcept {
+bool planning::start(turn& sender_turn) noexcept {
   bool all_posted = true;
-  while (of.started < (of.failures == 0 ? max_started : 1) && !of.waiting.empty()) {
-    const auto job = std::move(of.waiting.front());
-    of.waiting.pop_front();
+  while (sender_turn.started < (sender_turn.failures == 0 ? max_started : 1) &&
+         !sender_turn.waiting.empty()) {
+    const auto job = std::move(sender_turn.waiting.front());
+    sender_turn.waiting.pop_front();
     if (job->call && job.use_count() == 1) {  // its requests have been cancelled
-      being_made_.erase(job->key);
+      jobs_.erase(job->key);
       continue;
     }
-    ++of.started;
+    ++sender_turn.started;
     try {
-      post(of, job);
+      post(sender_turn, job);
     } catch (...) {
       job->outcome.failure = current_error();
-      job->made = true;  // the watch wakes nobody
+      job->is_made = true;  // the watch wakes nobody
       mailbox_->add(job);
       all_posted = false;
     }
@@ -209,12 +213,12 @@ bool planning::start(turn& of) noexcept {
   return all_posted;
 }
 
-bool planning::set_alarm(timer::time_point when) noexcept {
+bool planning::set_alarm(timer::time_point time) noexcept {
   auto& timer = service_.timer();
-  if (alarm_ && alarm_->when <= when && alarm_->when > timer.now()) return true;
-  if (const auto before = std::exchange(alarm_, std::nullopt)) timer.cancel(*before);
+  if (alarm_ && alarm_->when <= time && alarm_->when > timer.now()) return true;
+  if (const auto old_alarm = std::exchange(alarm_, std::nullopt)) timer.cancel(*old_alarm);
   try {
-    alarm_ = timer.call_at(when, [mailbox = mailbox_] { mailbox->wake(); });
+    alarm_ = timer.call_at(time, [mailbox = mailbox_] { mailbox->wake(); });
     return true;
   } catch (...) {
     for (auto& each : turns_) each.second.rests_until = {};  // nobody else would end the rests
@@ -222,20 +226,20 @@ bool planning::set_alarm(timer::time_point when) noexcept {
   }
 }
 
-void planning::post(turn& of, const std::shared_ptr<plan_job>& job) {
+void planning::post(turn& sender_turn, const std::shared_ptr<plan_job>& job) {
   const auto& core = detail::runtime_core::of(service_.runtime());
   auto watch = std::make_unique<loss_watch>(core->shared_device(), job, mailbox_);
   constexpr double work_of_long_job = 1 << 24U;
   const auto length = job->price.work < work_of_long_job ? planner::job_length::short_job
                                                          : planner::job_length::long_job;
-  of.jobs.post(
+  sender_turn.jobs.post(
       [libraries = libraries_, mailbox = mailbox_,
        limits = limits_of_plan{prices_, max_device_bytes_}, account = account_,
        job = std::shared_ptr(job)]() mutable {
         make(*job, *libraries, limits, std::move(account));
         // Waking the owner may destroy the executor, and with it the runtime.
         libraries = nullptr;
-        job->made.store(true, std::memory_order_release);
+        job->is_made.store(true, std::memory_order_release);
         mailbox->add(std::move(job));  // the owner destroys it
         mailbox->wake();
       },
@@ -258,33 +262,34 @@ void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
   }
 }
 
-void planning::again(std::shared_ptr<plan_job> job) {
-  auto& mine = turns_.find(job->sender)->second;
-  mine.waiting.push_front(job);
-  --mine.started;
+void planning::retry(std::shared_ptr<plan_job> job) {
+  auto& sender_turn = turns_.find(job->sender)->second;
+  sender_turn.waiting.push_front(job);
+  --sender_turn.started;
   job->outcome = {};
-  job->made = false;
+  job->is_made = false;
 }
 
-void planning::taken(const plan_job& job) noexcept {
-  being_made_.erase(job.key);
+void planning::note_taken(const plan_job& job) noexcept {
+  jobs_.erase(job.key);
   const auto found = turns_.find(job.sender);
-  auto& mine = found->second;
-  --mine.started;
-  note(mine, job);
-  if (mine.started == 0 && mine.waiting.empty() && mine.failures == 0) turns_.erase(found);
+  auto& sender_turn = found->second;
+  --sender_turn.started;
+  note(sender_turn, job);
+  if (sender_turn.started == 0 && sender_turn.waiting.empty() && sender_turn.failures == 0)
+    turns_.erase(found);
 }
 
-void planning::note(turn& of, const plan_job& job) noexcept {
+void planning::note(turn& sender_turn, const plan_job& job) noexcept {
   if (!job.call || job.sender == request_sender()) return;
   if (!job.outcome.failure) {
-    of.failures = 0;
-    of.rests_until = {};
+    sender_turn.failures = 0;
+    sender_turn.rests_until = {};
   } else {
-    ++of.failures;
-    of.rests_until = service_.timer().now() + rest_after(job, of.failures);
+    ++sender_turn.failures;
+    sender_turn.rests_until = service_.timer().now() + rest_after(job, sender_turn.failures);
     try {
-      const std::vector waiting(of.waiting.begin(), of.waiting.end());
+      const std::vector waiting(sender_turn.waiting.begin(), sender_turn.waiting.end());
       for (const auto& each : waiting) {
         if (each->senders.size() > 1) move_to_best_turn(each);
       }

@@ -28,16 +28,16 @@ namespace sluice::operations {
 /// A plan on its way from the planner to the owner of an executor.
 struct plan_job {
   plan_key key;
-  std::optional<call_storage> call;            // nothing: only the library objects
-  std::shared_ptr<const void> owner;           // of what the call refers to
-  request_sender sender;                       // in whose turn it is
-  std::vector<request_sender> senders{};       // all that need it
-  plan_price price{};                          // as far as it is known beforehand
-  plan_outcome outcome{};                      // written by the planner, before `made`
-  std::size_t shared_device_bytes = 0;         // that plans of the call share
-  std::size_t device_bytes = 0;                // with these, of the plan, as far as known; likewise
-  std::chrono::steady_clock::duration took{};  // of the planner's time; likewise
-  std::atomic<bool> made{false};
+  std::optional<call_storage> call;       // nothing: only the library objects
+  std::shared_ptr<const void> owner;      // of what the call refers to
+  request_sender sender;                  // in whose turn it is
+  std::vector<request_sender> senders{};  // all that need it
+  plan_price price{};                     // as far as it is known beforehand
+  plan_outcome outcome{};                 // written by the planner, before `is_made`
+  std::size_t shared_device_bytes = 0;    // that plans of the call share
+  std::size_t device_bytes = 0;           // with these, of the plan, as far as known; likewise
+  std::chrono::steady_clock::duration duration{};  // of the planner's time; likewise
+  std::atomic<bool> is_made{false};
   std::shared_ptr<plan_job> next{};
 };
 
@@ -104,13 +104,13 @@ class planning {
                                                         std::size_t shared_device_bytes = 0);
   /// Passes jobs on to the planner: the oldest ones of each sender. The others wait, so that plans
   /// are not made long before they can be launched. Call it while the lane has room, after
-  /// `request` and after `taken`.
+  /// `request` and after `note_taken`.
   void start() noexcept;
   /// States that the owner has taken a job from the mailbox.
-  void taken(const plan_job& job) noexcept;
+  void note_taken(const plan_job& job) noexcept;
   /// Returns a job to the front of its sender's turn, which the owner has taken from the mailbox.
   /// @throws std::bad_alloc if there is no memory
-  void again(std::shared_ptr<plan_job> job);
+  void retry(std::shared_ptr<plan_job> job);
   /// Drops the jobs that the planner has and has not begun. Call it before the end only.
   void drop_waiting() noexcept;
   /// Has the planner improve a plan while the owner uses it. Nothing happens if that fails.
@@ -120,7 +120,7 @@ class planning {
 
  private:
   struct turn {
-    explicit turn(planner& on) : jobs(on) {}
+    explicit turn(planner& planner) : jobs(planner) {}
     planner::client jobs;  // destroyed once none of its jobs runs
     std::deque<std::shared_ptr<plan_job>> waiting;
     std::size_t started = 0;
@@ -130,13 +130,13 @@ class planning {
   /// The jobs of one sender that the planner has. While the owner takes one, another one is made.
   static constexpr std::size_t max_started = 2;
 
-  void post(turn& of, const std::shared_ptr<plan_job>& job);
+  void post(turn& sender_turn, const std::shared_ptr<plan_job>& job);
   /// Passes the next jobs of a sender on. Returns false if one has failed because of that.
-  [[nodiscard]] bool start(turn& of) noexcept;
+  [[nodiscard]] bool start(turn& sender_turn) noexcept;
   /// Counts the failures of a sender.
-  void note(turn& of, const plan_job& job) noexcept;
-  /// Has the owner woken at `when`. Returns false if there is no memory; then nobody rests.
-  [[nodiscard]] bool set_alarm(timer::time_point when) noexcept;
+  void note(turn& sender_turn, const plan_job& job) noexcept;
+  /// Has the owner woken at `time`. Returns false if there is no memory; then nobody rests.
+  [[nodiscard]] bool set_alarm(timer::time_point time) noexcept;
   /// Moves a job that waits behind the failures of its sender to the turn of the one that has had
   /// the fewest, among all that need it.
   void move_to_best_turn(const std::shared_ptr<plan_job>& job);
@@ -148,7 +148,7 @@ class planning {
   std::size_t max_device_bytes_;
   std::shared_ptr<plan_account> account_ = std::make_shared<plan_account>();
   // Owned by a turn, the planner or the mailbox.
-  std::map<plan_key, std::weak_ptr<plan_job>, plan_key_order> being_made_;
+  std::map<plan_key, std::weak_ptr<plan_job>, plan_key_order> jobs_;
   std::map<request_sender, turn> turns_;  // senders take turns
   std::optional<timer::ticket> alarm_;    // when the timer wakes the owner
   planner::client improvements_;

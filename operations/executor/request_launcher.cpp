@@ -18,20 +18,20 @@ using detail::operation_request;
 class request_launcher::operand_addresses {
  public:
   explicit operand_addresses(std::size_t count) : count_(count) {
-    if (count > few_.size())
-      many_.resize(count);
+    if (count > array_.size())
+      vector_.resize(count);
     else
-      std::fill_n(few_.begin(), count, nullptr);
+      std::fill_n(array_.begin(), count, nullptr);
   }
   [[nodiscard]] void*& operator[](std::size_t i) noexcept { return data()[i]; }
-  [[nodiscard]] std::span<void* const> all() noexcept { return {data(), count_}; }
+  [[nodiscard]] std::span<void* const> span() noexcept { return {data(), count_}; }
 
  private:
-  [[nodiscard]] void** data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
+  [[nodiscard]] void** data() noexcept { return vector_.empty() ? array_.data() : vector_.data(); }
 
   std::size_t count_;
-  std::array<void*, inference::max_operands> few_;  // as many as there are
-  std::vector<void*> many_;
+  std::array<void*, inference::max_operands> array_;  // as many as there are
+  std::vector<void*> vector_;
 };
 
 /// The element types of the operands of one launch.
@@ -41,7 +41,7 @@ class request_launcher::operand_types {
     if (uses.size() > types_.size()) return;  // of a program, whose steps have types of their own
     for (const auto& u : uses) types_[count_++] = u.spec ? u.spec->type : element_type();
   }
-  [[nodiscard]] std::span<const element_type> all() const noexcept {
+  [[nodiscard]] std::span<const element_type> span() const noexcept {
     return {types_.data(), count_};
   }
 
@@ -65,7 +65,7 @@ void request_launcher::launch_together(const request_queue::list& requests) noex
       memory_.use(bytes, [&] { workspace_.require(bytes); });
       batch.emplace(batch_memory_, libraries_, founder.descriptor, founder.call, requests.size(),
                     founder.uses().size(),
-                    launch_memory{.types = types.all(),
+                    launch_memory{.types = types.span(),
                                   .plan = plan,
                                   .workspace = bytes != 0 ? workspace_.address() : nullptr});
     } catch (...) {
@@ -76,25 +76,25 @@ void request_launcher::launch_together(const request_queue::list& requests) noex
     for (const auto& r : requests) launch(*r);
     return;
   }
-  const kernel_envelope* by = nullptr;
+  const kernel_envelope* envelope = nullptr;
   for (const auto& r : requests) {
-    if (const auto failure = failure_of([&] { by = &add(*batch, *r); })) r->fail(*failure);
+    if (const auto failure = failure_of([&] { envelope = &add(*batch, *r); })) r->fail(*failure);
   }
-  if (by != nullptr) batch->launch(lane_, *by);
+  if (envelope != nullptr) batch->launch(lane_, *envelope);
 }
 
 const kernel_envelope& request_launcher::add(request_batch& batch, operation_request& r) {
-  operands used;
+  operands uses;
   operand_addresses addresses(r.uses().size());
   std::unique_ptr<packing> copies;  // stays null
-  const auto own = r.descriptor.begin(libraries_, r.operation(), r.call);
-  take_operands(r, used, addresses, copies);
-  if (r.plan) used.keep(r.plan);
-  if (own) used.keep(own);
-  const auto& by = envelope(r.descriptor, r.type());
-  auto work = r.launch(by, lane_, std::move(used), options_of(r), nullptr);
-  if (work) batch.add(std::move(work), addresses.all(), own.get());
-  return by;
+  const auto launch = r.descriptor.begin(libraries_, r.operation(), r.call);
+  take_operands(r, uses, addresses, copies);
+  if (r.plan) uses.keep(r.plan);
+  if (launch) uses.keep(launch);
+  const auto& envelope = envelope_of(r.descriptor, r.type());
+  auto work = r.launch(envelope, lane_, std::move(uses), options_of(r), nullptr);
+  if (work) batch.add(std::move(work), addresses.span(), launch.get());
+  return envelope;
 }
 
 launch_options request_launcher::options_of(const operation_request& r) const {
@@ -109,29 +109,29 @@ launch_options request_launcher::options_of(const operation_request& r) const {
 }
 
 void request_launcher::enqueue(operation_request& r) {
-  operands used;
+  operands uses;
   operand_addresses addresses(r.uses().size());
   const operand_types types(r.uses());
-  launch_memory memory{.types = types.all(), .plan = r.plan.get()};
+  launch_memory memory{.types = types.span(), .plan = r.plan.get()};
   std::unique_ptr<packing> copies;  // none without packed operands
   // Also without a need, so that launches that have none let the workspace shrink.
   const auto workspace_bytes = r.plan ? r.plan->workspace_bytes() : 0;
   memory_.use(workspace_bytes, [&] { workspace_.require(workspace_bytes); });
   if (workspace_bytes != 0) memory.workspace = workspace_.address();
-  const auto own = r.descriptor.begin(libraries_, r.operation(), r.call);
-  memory.own = own.get();
-  take_operands(r, used, addresses, copies);
-  memory.addresses = addresses.all();
-  const bool must_finish = own && own->must_finish();
+  const auto launch = r.descriptor.begin(libraries_, r.operation(), r.call);
+  memory.own = launch.get();
+  take_operands(r, uses, addresses, copies);
+  memory.addresses = addresses.span();
+  const bool must_finish = launch && launch->must_finish();
   auto options = options_of(r);
   if (must_finish) options.when = reply_on::finished;
-  options.commands += (r.plan ? r.plan->commands() : 0) + (own ? own->commands() : 0) +
+  options.commands += (r.plan ? r.plan->commands() : 0) + (launch ? launch->commands() : 0) +
                       (copies ? copies->commands() : 0);
-  if (r.plan) used.keep(r.plan);
-  if (own) used.keep(own);
+  if (r.plan) uses.keep(r.plan);
+  if (launch) uses.keep(launch);
   if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
-  const auto& by = envelope(r.descriptor, r.type());
-  auto work = r.launch(by, lane_, std::move(used), options, must_finish ? own : nullptr);
+  const auto& envelope = envelope_of(r.descriptor, r.type());
+  auto work = r.launch(envelope, lane_, std::move(uses), options, must_finish ? launch : nullptr);
   if (!work) return;
   const auto closure = [&](const launch_context&) {
     const auto operation = [&] {
@@ -140,10 +140,10 @@ void request_launcher::enqueue(operation_request& r) {
     if (copies) return copies->enqueue(libraries_, operation);
     operation();
   };
-  detail::launch_continuation::run(std::move(work), lane_, by.label(), closure);
+  detail::launch_continuation::run(std::move(work), lane_, envelope.label(), closure);
 }
 
-void request_launcher::take_operands(operation_request& r, operands& used,
+void request_launcher::take_operands(operation_request& r, operands& uses,
                                      operand_addresses& addresses,
                                      std::unique_ptr<packing>& copies) {
   std::size_t i = 0;
@@ -164,12 +164,12 @@ void request_launcher::take_operands(operation_request& r, operands& used,
         if (!copies) copies = std::make_unique<packing>();
         copies->add(t, packed, u.access);
         addresses[i] = packed.address();
-        used.add({packed.block(), access_kind::write, true});
+        uses.add({packed.block(), access_kind::write, true});
       }
       // The owners hold the references from here on: a client that has its reply shares its
       // memory with nobody.
       const bool whole = t.bytes() == t.block().bytes();
-      used.add({std::move(value).value().block(), u.access, whole});
+      uses.add({std::move(value).value().block(), u.access, whole});
     } else {
       value = operand();
     }
@@ -177,8 +177,8 @@ void request_launcher::take_operands(operation_request& r, operands& used,
   }
 }
 
-const kernel_envelope& request_launcher::envelope(const launch_descriptor& descriptor,
-                                                  element_type type) {
+const kernel_envelope& request_launcher::envelope_of(const launch_descriptor& descriptor,
+                                                     element_type type) {
   const std::pair key{&descriptor, type};
   if (last_envelope_ != nullptr && last_envelope_->first == key) return last_envelope_->second;
   if (const auto found = envelopes_.find(key); found != envelopes_.end()) {
@@ -187,9 +187,9 @@ const kernel_envelope& request_launcher::envelope(const launch_descriptor& descr
   }
   const auto library = std::string(descriptor.library(lane_.runtime().device().id().kind));
   const auto name = std::string(descriptor.name());
-  kernel_envelope made({library, name, type});
-  made.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
-  return envelopes_.emplace(key, std::move(made)).first->second;
+  kernel_envelope envelope({library, name, type});
+  envelope.trace(trace_).nvtx_label(library + ' ' + name + ' ' + std::string(to_string(type)));
+  return envelopes_.emplace(key, std::move(envelope)).first->second;
 }
 
 block_ref request_launcher::allocate(std::size_t bytes, allocation_tag tag) {

@@ -21,14 +21,14 @@ namespace sluice::operations {
 /// Launches requests on a lane, alone or together. Only the owner of the executor calls it.
 class request_launcher {
  public:
-  request_launcher(lane& on, lane_libraries& libraries, memory_with_plans& memory,
+  request_launcher(lane& lane, lane_libraries& libraries, memory_with_plans& memory,
                    planning& planning, std::shared_ptr<kernel_trace> trace)
-      : lane_(on),
+      : lane_(lane),
         libraries_(libraries),
         memory_(memory),
         planning_(planning),
         trace_(std::move(trace)),
-        workspace_(on.runtime(), on.stream(), "workspace of a lane") {}
+        workspace_(lane.runtime(), lane.stream(), "workspace of a lane") {}
 
   /// Launches a request alone, or answers it with the reason why that is not possible.
   void launch(detail::operation_request& r) noexcept;
@@ -43,11 +43,11 @@ class request_launcher {
   const kernel_envelope& add(request_batch& batch, detail::operation_request& r);
   [[nodiscard]] launch_options options_of(const detail::operation_request& r) const;
   /// Makes the owners of a launch of the operands of `r`, and allocates its outputs and copies.
-  void take_operands(detail::operation_request& r, operands& used, operand_addresses& addresses,
+  void take_operands(detail::operation_request& r, operands& uses, operand_addresses& addresses,
                      std::unique_ptr<packing>& copies);
   [[nodiscard]] block_ref allocate(std::size_t bytes, allocation_tag tag);
-  [[nodiscard]] const kernel_envelope& envelope(const launch_descriptor& descriptor,
-                                                element_type type);
+  [[nodiscard]] const kernel_envelope& envelope_of(const launch_descriptor& descriptor,
+                                                   element_type type);
 
   lane& lane_;
   lane_libraries& libraries_;

@@ -193,7 +193,7 @@ void request_queue::forget_senders() noexcept {
 
 void request_queue::add(pointer& r) {
   auto& to =
-      r->planned_by != nullptr ? planning_ : ready_[static_cast<std::size_t>(r->options.priority)];
+      r->plan_job != nullptr ? planning_ : ready_[static_cast<std::size_t>(r->options.priority)];
   list node(memory_);
   auto& made = node.emplace_back();
   made.in = &to;
@@ -220,7 +220,7 @@ void request_queue::add(pointer& r) {
   auto& share = count_sender(*r);
   made.share = &share;
   try {
-    if (search.has_ended() || r->planned_by != nullptr) prepare_late(made, *r);
+    if (search.has_ended() || r->plan_job != nullptr) prepare_late(made, *r);
     if (r->shared()[0].identity != nullptr) count_shared(made, *r);
     made.used.reserve(searched.size());
     for (const auto& u : searched) {
@@ -228,7 +228,7 @@ void request_queue::add(pointer& r) {
     }
     add_to_indices(made, *r);
   } catch (...) {
-    by_job_.erase({r->planned_by.get(), r->number});
+    by_job_.erase({r->plan_job.get(), r->number});
     remove_from_indices(*r);
     for (auto* const used : made.used) used_.remove(used);
     uncount_shared(made, *r);
@@ -253,7 +253,7 @@ void request_queue::prepare_late(item& r, const operation_request& request) {
   numbered alone(memory_);
   alone.emplace(request.number, &r);
   r.late_place = alone.extract(alone.begin());
-  const auto* const job = request.planned_by.get();
+  const auto* const job = request.plan_job.get();
   if (job != nullptr) by_job_.try_emplace({job, request.number}, &r);
 }
 
@@ -404,7 +404,7 @@ void request_queue::give_plan(const void* by,
        found != by_job_.end() && std::get<0>(found->first) == by; found = by_job_.erase(found)) {
     ++visits_;
     auto& r = *found->second;
-    r->planned_by = nullptr;
+    r->plan_job = nullptr;
     r->plan = plan;
     if (plan) ++planned_;
     const auto priority = priority_of(r);
@@ -483,7 +483,7 @@ request_queue::list request_queue::take_expired(timer::time_point now) noexcept 
 }
 
 void request_queue::move(item& r, list& to) noexcept {
-  if (!is_ready(r)) by_job_.erase({r->planned_by.get(), r->number});
+  if (!is_ready(r)) by_job_.erase({r->plan_job.get(), r->number});
   forget(r);
   to.splice(to.end(), *r.in, r.at);
 }
@@ -540,7 +540,7 @@ void request_queue::examine(item& r) noexcept {
   hazard_search search(used_, r->number, byte_index::order::oldest_first);
   if (!is_oldest(r)) {
     for (const auto* used : r.used) {
-      if (search.look(tensor_of(*used), used->of)) break;
+      if (search.look(tensor_of(*used), used->bytes)) break;
     }
   }
   settle(r, search);

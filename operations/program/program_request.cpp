@@ -350,7 +350,7 @@ std::shared_ptr<const std::string> program_request::steps() const noexcept {
 
 std::unique_ptr<detail::launch_continuation> program_request::launch(
     const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
-    std::shared_ptr<operation_launch> finishes) noexcept {
+    std::shared_ptr<operation_launch> finisher) noexcept {
   tensors outputs;
   try {
     outputs = results();
@@ -365,7 +365,7 @@ std::unique_ptr<detail::launch_continuation> program_request::launch(
   outputs_.clear();
   drop_program();
   return detail::launch_request(std::move(reply_), std::move(outputs), envelope, lane,
-                                std::move(uses), settings, std::move(finishes));
+                                std::move(uses), settings, std::move(finisher));
 }
 
 void program_request::drop_program() noexcept {
@@ -379,7 +379,7 @@ void program_request::drop_operands() noexcept {
   request_.outputs.clear();
   for (auto& o : operands_) o = operand();
   outputs_.clear();
-  planned_by.reset();
+  plan_job.reset();
   drop_program();
 }
 
@@ -477,7 +477,7 @@ std::unique_ptr<detail::launch_continuation> prepare_request::launch(
 void prepare_request::drop_operands() noexcept {
   request_.what = program();
   plan.reset();
-  planned_by.reset();
+  plan_job.reset();
   call_.reset();
 }
 

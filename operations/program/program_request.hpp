@@ -79,7 +79,7 @@ class program_request final : public detail::operation_request {
   std::shared_ptr<const std::string> steps() const noexcept override;
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
       const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
-      std::shared_ptr<operation_launch> finishes) noexcept override;
+      std::shared_ptr<operation_launch> finisher) noexcept override;
 
  private:
   template <class T>
@@ -125,7 +125,7 @@ class prepare_request final : public detail::operation_request {
   element_type type() const noexcept override { return element_type::u8; }
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(
       const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
-      std::shared_ptr<operation_launch> finishes) noexcept override;
+      std::shared_ptr<operation_launch> finisher) noexcept override;
 
  private:
   void infer_steps();

@@ -34,76 +34,77 @@ struct fill_call {
 }
 
 template <class T>
-void store_integer(const scalar& value, fill_call& to) {
+void store_integer(const scalar& value, fill_call& call) {
   const auto number = value.to<std::int64_t>("value");
   if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) {
-    refuse_range(value, to.type);
+    refuse_range(value, call.type);
   }
-  to.store(static_cast<T>(number));
+  call.store(static_cast<T>(number));
 }
 
-void store(const scalar& value, fill_call& to) {
-  switch (to.type) {
+void store(const scalar& value, fill_call& call) {
+  switch (call.type) {
     case element_type::boolean: {
       const auto number = value.to<std::int64_t>("value");
-      if (number != 0 && number != 1) refuse_range(value, to.type);
-      return to.store(static_cast<std::uint8_t>(number));
+      if (number != 0 && number != 1) refuse_range(value, call.type);
+      return call.store(static_cast<std::uint8_t>(number));
     }
     case element_type::u8:
-      return store_integer<std::uint8_t>(value, to);
+      return store_integer<std::uint8_t>(value, call);
     case element_type::i8:
-      return store_integer<std::int8_t>(value, to);
+      return store_integer<std::int8_t>(value, call);
     case element_type::u16:
-      return store_integer<std::uint16_t>(value, to);
+      return store_integer<std::uint16_t>(value, call);
     case element_type::i32:
-      return store_integer<std::int32_t>(value, to);
+      return store_integer<std::int32_t>(value, call);
     case element_type::u32:
-      return store_integer<std::uint32_t>(value, to);
+      return store_integer<std::uint32_t>(value, call);
     case element_type::i64:
-      return to.store(value.to<std::int64_t>("value"));
+      return call.store(value.to<std::int64_t>("value"));
     case element_type::u64:
-      return to.store(value.to<std::uint64_t>("value"));
+      return call.store(value.to<std::uint64_t>("value"));
     case element_type::f16:
-      return to.store(value.to<f16>("value"));
+      return call.store(value.to<f16>("value"));
     case element_type::bf16:
-      return to.store(value.to<bf16>("value"));
+      return call.store(value.to<bf16>("value"));
     case element_type::f32:
-      return to.store(value.to<float>("value"));
+      return call.store(value.to<float>("value"));
     case element_type::f64:
-      return to.store(value.to<double>("value"));
+      return call.store(value.to<double>("value"));
     case element_type::c64:
-      return to.store(value.to<std::complex<float>>("value"));
+      return call.store(value.to<std::complex<float>>("value"));
     case element_type::c128:
-      return to.store(value.to<std::complex<double>>("value"));
+      return call.store(value.to<std::complex<double>>("value"));
   }
 }
 
-fill_call infer(const fill& op, inference& to) {
-  const auto* const given = to.given(op.y);
+fill_call infer(const fill& op, inference& inference) {
+  const auto* const given = inference.given(op.y);
   operations::require_type("type", op.type);
   const auto type = op.type ? *op.type : given != nullptr ? given->type : element_type::f32;
-  const auto& y = to.result(op.y, type, operations::stated_shape(op.shape, given, type));
-  to.make_contiguous(op.y);
+  const auto& y = inference.result(op.y, type, operations::stated_shape(op.shape, given, type));
+  inference.make_contiguous(op.y);
   fill_call call{.count = static_cast<std::int64_t>(y.size()), .type = type};
   store(op.value, call);
   return call;
 }
 
-void compute(const fill_call& call, const launch_of<fill>& at) {
-  auto* to = at.get<std::byte>(&fill::y);
+void compute(const fill_call& call, const launch_of<fill>& launch) {
+  auto* target = launch.get<std::byte>(&fill::y);
   const auto bytes = size_of(call.type);
   if (bytes == 1) {
-    std::memset(to, std::to_integer<int>(call.element[0]), static_cast<std::size_t>(call.count));
+    std::memset(target, std::to_integer<int>(call.element[0]),
+                static_cast<std::size_t>(call.count));
     return;
   }
-  for (std::int64_t i = 0; i < call.count; ++i, to += bytes) {
-    std::memcpy(to, call.element.data(), bytes);
+  for (std::int64_t i = 0; i < call.count; ++i, target += bytes) {
+    std::memcpy(target, call.element.data(), bytes);
   }
 }
 
-void enqueue(lane_libraries& libraries, const fill_call& call, const launch_of<fill>& at) {
-  libraries.runtime().device().fill(at.get<void>(&fill::y), call.element.data(), size_of(call.type),
-                                    static_cast<std::size_t>(call.count),
+void enqueue(lane_libraries& libraries, const fill_call& call, const launch_of<fill>& launch) {
+  libraries.runtime().device().fill(launch.get<void>(&fill::y), call.element.data(),
+                                    size_of(call.type), static_cast<std::size_t>(call.count),
                                     libraries.stream().native());
 }
 
@@ -112,7 +113,7 @@ void enqueue(lane_libraries& libraries, const fill_call& call, const launch_of<f
 const operation_descriptor& descriptor_of(operation_type<fill>) {
   static const typed_operation_descriptor<fill, fill_call> descriptor(
       {.name = "fill",
-       .infer = [](const fill& op, inference& to) { return infer(op, to); },
+       .infer = [](const fill& op, inference& inference) { return infer(op, inference); },
        .host = {.library = "host"},
        .compute = compute,
        .cuda = {.library = "CUDA"},

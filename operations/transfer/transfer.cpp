@@ -33,16 +33,16 @@ class transfer_launch final : public operation_launch {
   bool is_download_;
 };
 
-transfer_call infer(const upload& op, inference& to) {
+transfer_call infer(const upload& op, inference& inference) {
   if (!op.values) throw invalid_argument("values", "is not given");
-  const auto& y = to.result(op.y, op.values.type(), op.values.shape());
-  to.make_contiguous(op.y);
+  const auto& y = inference.result(op.y, op.values.type(), op.values.shape());
+  inference.make_contiguous(op.y);
   return {static_cast<std::int64_t>(y.size())};
 }
 
-transfer_call infer(const download& op, inference& to) {
-  const auto& x = to.require(op.x);
-  to.make_contiguous(op.x);
+transfer_call infer(const download& op, inference& inference) {
+  const auto& x = inference.require(op.x);
+  inference.make_contiguous(op.x);
   if (!op.to) throw invalid_argument("to", "is not given");
   if (*op.to && (op.to->type() != x.type || op.to->shape() != x.shape)) {
     throw invalid_argument("to", "is of type " + std::string(to_string(op.to->type())) +
@@ -71,14 +71,14 @@ template <class Operation, operand Operation::*Device>
 const operation_descriptor& make_descriptor(std::string_view name) {
   static const typed_operation_descriptor<Operation, transfer_call> descriptor(
       {.name = name,
-       .infer = [](const Operation& op, inference& to) { return infer(op, to); },
+       .infer = [](const Operation& op, inference& inference) { return infer(op, inference); },
        .host = {.library = "host"},
        .cuda = {.library = "CUDA"},
        .begin = [](lane_libraries& libraries, const Operation& op,
                    const transfer_call& call) { return begin(libraries, op, call); },
        .enqueue_on_any =
-           [](lane_libraries&, const transfer_call&, const launch_of<Operation>& at) {
-             at.template own<transfer_launch>().enqueue(at.template get<void>(Device));
+           [](lane_libraries&, const transfer_call&, const launch_of<Operation>& launch) {
+             launch.template own<transfer_launch>().enqueue(launch.template get<void>(Device));
            }});
   return descriptor;
 }

@@ -80,9 +80,9 @@ struct noted {
   struct nothing {
     void operator()(std::size_t) const {}
   };
-  static call infer(const noted& op, inference& to) {
+  static call infer(const noted& op, inference& inference) {
     taken_labels::current()->note(op.label);
-    throw to.refusal(op.x, "has been noted");
+    throw inference.refusal(op.x, "has been noted");
   }
   static nothing body(const call&, const launch_of<noted>&) { return {}; }
 };
@@ -110,8 +110,8 @@ class mailbox : public ::testing::TestWithParam<std::size_t> {
     session_ = nullptr;
   }
   /// Sends operations with `label`. The actor waits in the first one of all.
-  void send_many(caf::scoped_actor& from, std::size_t count, int label) {
-    for (std::size_t i = 0; i < count; ++i) send(from, actor_, noted{.label = label});
+  void send_many(caf::scoped_actor& sender, std::size_t count, int label) {
+    for (std::size_t i = 0; i < count; ++i) send(sender, actor_, noted{.label = label});
   }
   [[nodiscard]] caf::actor_system& system() { return session_->system(); }
   [[nodiscard]] const operation_actor<noted>& actor() const { return actor_; }
@@ -142,11 +142,11 @@ TEST_P(mailbox, has_few_messages_of_a_sender) {
   auto answer = request(bob, actor(), caf::infinite, noted{.label = 2});
   labels().open();
   EXPECT_EQ(answer_of(std::move(answer)), errc::invalid_argument);
-  const auto taken = labels().all();
-  const auto found = std::find(taken.begin(), taken.end(), 2);
-  ASSERT_NE(found, taken.end());
+  const auto order = labels().all();
+  const auto found = std::find(order.begin(), order.end(), 2);
+  ASSERT_NE(found, order.end());
   if (GetParam() == 1) {
-    EXPECT_LE(found - taken.begin(), static_cast<std::ptrdiff_t>(limits.in_mailbox));
+    EXPECT_LE(found - order.begin(), static_cast<std::ptrdiff_t>(limits.in_mailbox));
   }
   await([&] { return labels().all().size() == flood + 1; });
 }
@@ -154,7 +154,7 @@ TEST_P(mailbox, has_few_messages_of_a_sender) {
 TEST_P(mailbox, refuses_messages_beyond_the_share_of_a_sender) {
   caf::scoped_actor alice{system()};
   caf::scoped_actor bob{system()};
-  const auto most = limits.in_mailbox + limits.kept_of_sender;
+  const auto most = limits.in_mailbox + limits.backlog_of_sender;
   send_many(alice, most, 1);
   labels().await_first();
   EXPECT_EQ(answer_of(request(alice, actor(), caf::infinite, noted{.label = 3})), errc::overloaded);
@@ -171,7 +171,7 @@ TEST_P(mailbox, refuses_messages_beyond_the_bytes_of_a_sender) {
   caf::scoped_actor alice{system()};
   caf::scoped_actor bob{system()};
   const auto large = [](int label) {
-    return noted{.label = label, .text = std::string(limits.kept_bytes_of_sender / 3, 'x')};
+    return noted{.label = label, .text = std::string(limits.backlog_bytes_of_sender / 3, 'x')};
   };
   send_many(alice, 1, 1);
   labels().await_first();

@@ -27,15 +27,15 @@ class bounded_inbox {
   struct limits {
     std::size_t in_mailbox = 256;                           ///< of each sender
     std::size_t bytes_in_mailbox = std::size_t{16} << 20U;  ///< of each sender
-    std::size_t kept_of_sender = std::size_t{1} << 15U;
-    std::size_t kept = std::size_t{1} << 16U;
-    std::size_t kept_bytes_of_sender = std::size_t{128} << 20U;
-    std::size_t kept_bytes = std::size_t{256} << 20U;
+    std::size_t backlog_of_sender = std::size_t{1} << 15U;
+    std::size_t backlog = std::size_t{1} << 16U;
+    std::size_t backlog_bytes_of_sender = std::size_t{128} << 20U;
+    std::size_t backlog_bytes = std::size_t{256} << 20U;
   };
   /// An inbox that puts messages into the mailbox with `pass_on`, which any thread may call and
   /// which must not throw.
-  explicit bounded_inbox(std::function<void(Message&&)> pass_on, limits most)
-      : pass_on_(std::move(pass_on)), limits_(most) {}
+  explicit bounded_inbox(std::function<void(Message&&)> pass_on, limits inbox_limits)
+      : pass_on_(std::move(pass_on)), limits_(inbox_limits) {}
 
   /// Takes a message of a sender that takes so many bytes of memory. Returns false if there is no
   /// room; then the message is unchanged. A message beyond a limit of bytes has room where no other
@@ -44,113 +44,116 @@ class bounded_inbox {
   /// @throws std::bad_alloc if there is no memory; then the message is unchanged
   [[nodiscard]] bool send(request_sender sender, Message& message, std::size_t bytes,
                           bool cancels = false) {
-    auto& from = slot_of(sender);
-    if (from.kept == 0 && !closed_) {
-      const auto before = from.in_mailbox.fetch_add(1);
-      if (before < limits_.in_mailbox && has_room_for_bytes(from, before, bytes)) {
-        from.bytes_in_mailbox += bytes;
+    auto& sender_slot = slot_of(sender);
+    if (sender_slot.backlog == 0 && !closed_) {
+      const auto in_mailbox = sender_slot.in_mailbox.fetch_add(1);
+      if (in_mailbox < limits_.in_mailbox && has_room_for_bytes(sender_slot, in_mailbox, bytes)) {
+        sender_slot.bytes_in_mailbox += bytes;
         pass_on_(std::move(message));
         return true;
       }
-      --from.in_mailbox;
+      --sender_slot.in_mailbox;
     }
-    const std::lock_guard lock(from.mutex);
+    const std::lock_guard lock(sender_slot.mutex);
     if (closed_) {
       pass_on_(std::move(message));
       return true;
     }
     // Another sender of the slot may have seen this message in the mailbox, where it is not.
-    pass_on_some(from);
-    if (!has_room(from, bytes, cancels ? 2 : 1)) return false;
-    auto& last = from.messages.emplace_back();
+    pass_on_some(sender_slot);
+    if (!has_room(sender_slot, bytes, cancels ? 2 : 1)) return false;
+    auto& last = sender_slot.messages.emplace_back();
     last = {std::move(message), bytes};
-    ++kept_;
-    kept_bytes_ += bytes;
-    from.kept_bytes += bytes;
+    ++backlog_;
+    backlog_bytes_ += bytes;
+    sender_slot.backlog_bytes += bytes;
     // Before the mailbox is looked at: the actor looks here after it has handled a message.
-    ++from.kept;
-    pass_on_some(from);
+    ++sender_slot.backlog;
+    pass_on_some(sender_slot);
     return true;
   }
   /// States that the actor has handled a message of a sender.
   void note_handled(request_sender sender) noexcept {
     if (closed_) return;  // what it has passed on since then is not counted
-    auto& from = slot_of(sender);
+    auto& sender_slot = slot_of(sender);
     // The message counts as one of average size. Only the actor takes bytes away.
-    const std::size_t bytes = from.bytes_in_mailbox;
-    const std::size_t left = --from.in_mailbox;
-    from.bytes_in_mailbox -= bytes / (left + 1);
-    if (from.kept == 0) return;
-    const std::lock_guard lock(from.mutex);
-    pass_on_some(from);
+    const std::size_t bytes = sender_slot.bytes_in_mailbox;
+    const std::size_t others = --sender_slot.in_mailbox;
+    sender_slot.bytes_in_mailbox -= bytes / (others + 1);
+    if (sender_slot.backlog == 0) return;
+    const std::lock_guard lock(sender_slot.mutex);
+    pass_on_some(sender_slot);
   }
   /// Passes all messages on, and from now on each at once: the actor ends, and answers them.
   void close() noexcept {
     closed_ = true;
-    for (auto& from : slots_) {
-      const std::lock_guard lock(from.mutex);
-      while (from.kept != 0) pass_on_one(from);
+    for (auto& sender_slot : slots_) {
+      const std::lock_guard lock(sender_slot.mutex);
+      while (sender_slot.backlog != 0) pass_on_first(sender_slot);
     }
   }
   /// The number of messages that are kept.
-  [[nodiscard]] std::size_t kept() const noexcept { return kept_; }
+  [[nodiscard]] std::size_t backlog() const noexcept { return backlog_; }
 
  private:
-  struct kept_message {
+  struct backlog_message {
     Message message{};
     std::size_t bytes = 0;
   };
   struct slot {
     std::atomic<std::size_t> in_mailbox{0};
     std::atomic<std::size_t> bytes_in_mailbox{0};
-    std::atomic<std::size_t> kept{0};
+    std::atomic<std::size_t> backlog{0};
     std::mutex mutex;
-    std::list<kept_message> messages;
-    std::size_t kept_bytes = 0;
+    std::list<backlog_message> messages;
+    std::size_t backlog_bytes = 0;
   };
 
   /// Whether the mailbox, with so many messages of the senders of a slot, has room for `bytes`.
-  [[nodiscard]] bool has_room_for_bytes(const slot& from, std::size_t in_mailbox,
+  [[nodiscard]] bool has_room_for_bytes(const slot& sender_slot, std::size_t in_mailbox,
                                         std::size_t bytes) const noexcept {
-    return in_mailbox == 0 || from.bytes_in_mailbox + bytes <= limits_.bytes_in_mailbox;
+    return in_mailbox == 0 || sender_slot.bytes_in_mailbox + bytes <= limits_.bytes_in_mailbox;
   }
   /// Whether one more message may be kept. The limits count `factor` times.
-  [[nodiscard]] bool has_room(const slot& from, std::size_t bytes,
+  [[nodiscard]] bool has_room(const slot& sender_slot, std::size_t bytes,
                               std::size_t factor) const noexcept {
-    if (from.kept >= factor * limits_.kept_of_sender || kept_ >= factor * limits_.kept) {
+    if (sender_slot.backlog >= factor * limits_.backlog_of_sender ||
+        backlog_ >= factor * limits_.backlog) {
       return false;
     }
-    return (from.kept == 0 || from.kept_bytes + bytes <= factor * limits_.kept_bytes_of_sender) &&
-           (kept_ == 0 || kept_bytes_ + bytes <= factor * limits_.kept_bytes);
+    return (sender_slot.backlog == 0 ||
+            sender_slot.backlog_bytes + bytes <= factor * limits_.backlog_bytes_of_sender) &&
+           (backlog_ == 0 || backlog_bytes_ + bytes <= factor * limits_.backlog_bytes);
   }
 
   [[nodiscard]] slot& slot_of(request_sender sender) noexcept {
     return slots_[(sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits)];
   }
-  void pass_on_some(slot& from) noexcept {
-    while (from.kept != 0 && from.in_mailbox < limits_.in_mailbox &&
-           has_room_for_bytes(from, from.in_mailbox, from.messages.front().bytes)) {
-      ++from.in_mailbox;
-      from.bytes_in_mailbox += from.messages.front().bytes;
-      pass_on_one(from);
+  void pass_on_some(slot& sender_slot) noexcept {
+    while (sender_slot.backlog != 0 && sender_slot.in_mailbox < limits_.in_mailbox &&
+           has_room_for_bytes(sender_slot, sender_slot.in_mailbox,
+                              sender_slot.messages.front().bytes)) {
+      ++sender_slot.in_mailbox;
+      sender_slot.bytes_in_mailbox += sender_slot.messages.front().bytes;
+      pass_on_first(sender_slot);
     }
   }
-  void pass_on_one(slot& from) noexcept {
-    auto first = std::move(from.messages.front());
-    from.messages.pop_front();
-    from.kept_bytes -= first.bytes;
-    kept_bytes_ -= first.bytes;
+  void pass_on_first(slot& sender_slot) noexcept {
+    auto first = std::move(sender_slot.messages.front());
+    sender_slot.messages.pop_front();
+    sender_slot.backlog_bytes -= first.bytes;
+    backlog_bytes_ -= first.bytes;
     pass_on_(std::move(first.message));
     // After it is in the mailbox: the sender's next message may go there at once.
-    --from.kept;
-    --kept_;
+    --sender_slot.backlog;
+    --backlog_;
   }
 
   const std::function<void(Message&&)> pass_on_;
   const limits limits_;
   std::atomic<bool> closed_{false};
-  std::atomic<std::size_t> kept_{0};
-  std::atomic<std::size_t> kept_bytes_{0};
+  std::atomic<std::size_t> backlog_{0};
+  std::atomic<std::size_t> backlog_bytes_{0};
   std::array<slot, std::size_t{1} << slot_bits> slots_;
 };
 

@@ -57,7 +57,7 @@ class bulk {
     return *this;
   }
   bulk(const bulk& other) : size_(other.size_) {
-    for (const auto& one : other.runs_) runs_.push_back(one->clone());
+    for (const auto& run : other.runs_) runs_.push_back(run->clone());
   }
   bulk& operator=(const bulk& other) { return *this = bulk(other); }
   ~bulk() = default;
@@ -81,7 +81,7 @@ class bulk {
   /// The host memory that the operations take, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept {
     std::size_t sum = 0;
-    for (const auto& one : runs_) sum += one->bytes();
+    for (const auto& run : runs_) sum += run->bytes();
     return sum;
   }
 
@@ -99,37 +99,38 @@ class bulk {
     [[nodiscard]] virtual std::unique_ptr<run_of_operations> clone() const = 0;
     [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
     /// Submits all operations, which have the numbers from `first` on. Returns the next number.
-    virtual std::size_t submit(executor& to, const request_options& options, request_sender sender,
-                               collector& into, std::size_t first) noexcept = 0;
+    virtual std::size_t submit(executor& executor, const request_options& options,
+                               request_sender sender, collector& collector,
+                               std::size_t first) noexcept = 0;
   };
   template <class Operation>
   class run_of final : public run_of_operations {
    public:
-    std::vector<Operation> all;
+    std::vector<Operation> operations;
 
     [[nodiscard]] std::unique_ptr<run_of_operations> clone() const override {
       auto copy = std::make_unique<run_of>();
-      copy->all = all;
+      copy->operations = operations;
       return copy;
     }
     [[nodiscard]] std::size_t bytes() const noexcept override {
-      std::size_t sum = all.capacity() * sizeof(Operation);
-      for (const auto& operation : all) sum += detail::host_bytes_of(operation);
+      std::size_t sum = operations.capacity() * sizeof(Operation);
+      for (const auto& operation : operations) sum += detail::host_bytes_of(operation);
       return sum;
     }
-    std::size_t submit(executor& to, const request_options& options, request_sender sender,
-                       collector& into, std::size_t first) noexcept override {
+    std::size_t submit(executor& executor, const request_options& options, request_sender sender,
+                       collector& collector, std::size_t first) noexcept override {
       const auto& descriptor = descriptor_of(operation_type<Operation>{});
-      for (auto& operation : all)
-        submit_one(to, descriptor, &operation, options, sender, into, first++);
+      for (auto& operation : operations)
+        submit_one(executor, descriptor, &operation, options, sender, collector, first++);
       return first;
     }
   };
 
   /// Submits the operation of `descriptor` at `operation`, which is moved from, as number `i`.
-  SLUICE_EXPORT static void submit_one(executor& to, const operation_descriptor& descriptor,
+  SLUICE_EXPORT static void submit_one(executor& executor, const operation_descriptor& descriptor,
                                        void* operation, const request_options& options,
-                                       request_sender sender, collector& into,
+                                       request_sender sender, collector& collector,
                                        std::size_t i) noexcept;
 
   template <class Operation>
@@ -143,11 +144,11 @@ class bulk {
     }
     auto* last = runs_.empty() ? nullptr : dynamic_cast<run_of<Operation>*>(runs_.back().get());
     if (last == nullptr) {
-      auto made = std::make_unique<run_of<Operation>>();
-      last = made.get();
-      runs_.push_back(std::move(made));
+      auto run = std::make_unique<run_of<Operation>>();
+      last = run.get();
+      runs_.push_back(std::move(run));
     }
-    last->all.push_back(std::move(operation));
+    last->operations.push_back(std::move(operation));
     ++size_;
     return *this;
   }

@@ -103,12 +103,12 @@ class SLUICE_EXPORT executor {
   /// the owner call the function of `on_wake`, which must not destroy the executor then.
   void on_more(std::function<bool()> more);
   /// @cond for actors with several lanes
-  /// Makes the executor that of one lane of an actor: it tells `one` of the requests that wait in
+  /// Makes the executor that of one lane of an actor: it tells `lane` of the requests that wait in
   /// the queue and shares the limits of the queue with the other lanes. If lanes are opened on
-  /// demand, it makes the plans that other lanes have made. `one` must live until the executor
+  /// demand, it makes the plans that other lanes have made. `lane` must live until the executor
   /// ends. Call it once, after `on_wake` and before the first request.
   /// @throws std::bad_alloc if there is no memory
-  void join_lanes(detail::lane_choice::lane& one);
+  void join_lanes(detail::lane_choice::lane& lane);
   /// What the executor has of the plans of the other lanes, and of the library objects that
   /// `prepare` has asked for.
   enum class shared_plans : std::uint8_t {
@@ -130,17 +130,17 @@ class SLUICE_EXPORT executor {
                      std::move(token), sender);
   }
   /// Runs a program for `sender` and answers `token` with its results.
-  void submit(run asked, const request_options& options, reply_token<tensors> token,
+  void submit(run request, const request_options& options, reply_token<tensors> token,
               request_sender sender = {}) noexcept;
   /// Likewise, and copies the results to host memory.
-  void submit(run_to_host asked, const request_options& options, reply_token<host_tensors> token,
+  void submit(run_to_host request, const request_options& options, reply_token<host_tensors> token,
               request_sender sender = {}) noexcept;
   /// Makes the executable of a program for `sender`, and answers `token` with what is known of it.
-  void submit(sluice::prepare asked, const request_options& options, reply_token<prepared> token,
+  void submit(sluice::prepare request, const request_options& options, reply_token<prepared> token,
               request_sender sender = {}) noexcept;
-  /// Runs the operations of `asked` for `sender`, as requests with the same options, and answers
+  /// Runs `operations` for `sender`, as requests with the same options, and answers
   /// `token` when all have been answered. Those that may share a launch wait for the last one.
-  void submit(bulk asked, const request_options& options, reply_token<bulk_results> token,
+  void submit(bulk operations, const request_options& options, reply_token<bulk_results> token,
               request_sender sender = {}) noexcept;
   /// Answers requests whose deadline has passed, and launches what waits, as far as there is room.
   /// Called by the owner after each wake.
@@ -166,7 +166,7 @@ class SLUICE_EXPORT executor {
   class SLUICE_EXPORT gathering {
    public:
     /// Those of `sender` that wait keep `shared_bytes` of host memory together.
-    gathering(executor& of, request_sender sender, std::size_t shared_bytes) noexcept;
+    gathering(executor& executor, request_sender sender, std::size_t shared_bytes) noexcept;
     gathering(const gathering&) = delete;
     gathering& operator=(const gathering&) = delete;
     ~gathering();
@@ -174,9 +174,9 @@ class SLUICE_EXPORT executor {
     void share(std::size_t bytes) noexcept { shared_bytes_ += bytes; }
 
    private:
-    executor& of_;
+    executor& executor_;
     request_sender sender_;
-    std::uint64_t begun_;
+    std::uint64_t last_number_;  // before it
     std::size_t shared_bytes_;
   };
 
@@ -186,7 +186,7 @@ class SLUICE_EXPORT executor {
                         request_sender sender) noexcept;
   /// The memory of requests.
   [[nodiscard]] detail::owner_memory& memory() noexcept;
-  void submit(detail::owner_pointer<detail::operation_request> asked) noexcept;
+  void submit(detail::owner_pointer<detail::operation_request> request) noexcept;
 
   std::unique_ptr<core> core_;
 };

@@ -42,7 +42,7 @@ template <class T>
       sum = parameter.size() * (sizeof(element) + links);
     }
     if constexpr (!std::is_trivially_copyable_v<element>) {
-      for (const auto& one : parameter) sum += host_bytes(one);
+      for (const auto& value : parameter) sum += host_bytes(value);
     }
     return sum;
   } else if constexpr (requires { static_cast<bool>(parameter), *parameter; }) {

@@ -118,8 +118,8 @@ class SLUICE_EXPORT host_tensor {
   /// @throws error `invalid_argument` if the elements are not of type `T`
   template <element T>
   [[nodiscard]] std::vector<T> to_vector() const {
-    const auto all = values<T>();
-    return {all.begin(), all.end()};
+    const auto elements = values<T>();
+    return {elements.begin(), elements.end()};
   }
 
  private:

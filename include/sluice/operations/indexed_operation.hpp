@@ -27,8 +27,8 @@ namespace sluice {
 ///       struct call {
 ///         std::size_t count;
 ///       };
-///       static call infer(const negate& op, inference& to);
-///       static negate_body body(const call& c, const launch_of<negate>& at);
+///       static call infer(const negate& op, inference& inference);
+///       static negate_body body(const call& c, const launch_of<negate>& launch);
 ///     };
 ///
 /// `infer` works out the call, a trivially copyable type with the number of indices, `count`.
@@ -82,8 +82,8 @@ template <class Operation>
                 "copyable: "
                 "numbers and structs of numbers, and no string, vector or tensor");
   constexpr bool has_body =
-      requires(const call& c, const launch_of<Operation>& at, std::size_t index) {
-    Operation::body(c, at)(index);
+      requires(const call& c, const launch_of<Operation>& launch, std::size_t index) {
+    Operation::body(c, launch)(index);
   };
   static_assert(has_body,
                 "an indexed operation: static body(const call&, "
@@ -94,18 +94,18 @@ template <class Operation>
 
 /// Works out the call. Operands that are not contiguous are packed, unless the body takes strides.
 template <class Operation>
-[[nodiscard]] call_of_indexed<Operation> infer_indexed(const Operation& op, inference& to) {
+[[nodiscard]] call_of_indexed<Operation> infer_indexed(const Operation& op, inference& inference) {
   const auto pack = [&](member_role role) {
-    for (const auto& use : to.uses()) {
+    for (const auto& use : inference.uses()) {
       if (use.operand.role != role || use.ignored || !use.spec || use.spec->is_contiguous())
         continue;
-      (void)to.pack(*use.operand.value);
+      (void)inference.pack(*use.operand.value);
     }
   };
   constexpr bool packs = !takes_strides<Operation>();
   // `result` has to see outputs as they are.
   if constexpr (packs) pack(member_role::input);
-  const auto call = Operation::infer(op, to);
+  const auto call = Operation::infer(op, inference);
   if constexpr (packs) pack(member_role::output);
   return call;
 }
@@ -113,25 +113,26 @@ template <class Operation>
 template <class Operation>
 [[nodiscard]] auto functions_of_indexed() {
   using call = call_of_indexed<Operation>;
-  operation_functions<Operation, call> all{.name = Operation::name,
-                                           .infer = infer_indexed<Operation>,
-                                           .host = {.library = "own"},
-                                           .cuda = {.library = "own"}};
-  all.compute = [](const call& c, const launch_of<Operation>& at) {
-    for_each_index(c.count, Operation::body(c, at));
+  operation_functions<Operation, call> functions{.name = Operation::name,
+                                                 .infer = infer_indexed<Operation>,
+                                                 .host = {.library = "own"},
+                                                 .cuda = {.library = "own"}};
+  functions.compute = [](const call& c, const launch_of<Operation>& launch) {
+    for_each_index(c.count, Operation::body(c, launch));
   };
   if constexpr (Operation::has_kernel) {
     using body = decltype(Operation::body(std::declval<const call&>(),
                                           std::declval<const launch_of<Operation>&>()));
-    all.cuda.prepare = [](lane_libraries&) {
+    functions.cuda.prepare = [](lane_libraries&) {
       index_kernel<body>::load();
     };
-    all.can_be_captured = true;
-    all.enqueue = [](lane_libraries& lane, const call& c, const launch_of<Operation>& at) {
-      index_kernel<body>::launch(c.count, Operation::body(c, at), lane.stream().native());
+    functions.can_be_captured = true;
+    functions.enqueue = [](lane_libraries& lane, const call& c,
+                           const launch_of<Operation>& launch) {
+      index_kernel<body>::launch(c.count, Operation::body(c, launch), lane.stream().native());
     };
   }
-  return all;
+  return functions;
 }
 }  // namespace detail
 

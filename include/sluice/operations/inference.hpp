@@ -20,11 +20,11 @@ namespace sluice {
 /// The work of an operation's `infer`: it asks for the properties of the operands, refuses what the
 /// operation cannot compute, and states the results and the way in which each operand is used.
 ///
-///     scale_call infer(const scale& op, inference& to) {
-///       const auto& x = to.require(op.x);
-///       if (x.type != element_type::f32) throw to.refusal(op.x, "is not of type f32");
-///       to.result(op.y, x.type, x.shape);
-///       to.make_contiguous(op.x, op.y);
+///     scale_call infer(const scale& op, inference& inference) {
+///       const auto& x = inference.require(op.x);
+///       if (x.type != element_type::f32) throw inference.refusal(op.x, "is not of type f32");
+///       inference.result(op.y, x.type, x.shape);
+///       inference.make_contiguous(op.x, op.y);
 ///       return {.count = x.size(), .factor = op.factor.to<float>("factor")};
 ///     }
 ///
@@ -56,12 +56,12 @@ class SLUICE_EXPORT inference {
   /// The properties of an operand of the operation. Those of an output that is not given are known
   /// once `result` has stated them.
   /// @throws error `invalid_argument` if the operand is not given
-  [[nodiscard]] const tensor_spec& require(const operand& of) const;
+  [[nodiscard]] const tensor_spec& require(const operand& operand) const;
   /// Likewise; nullptr if the operand is not given.
-  [[nodiscard]] const tensor_spec* given(const operand& of) const;
+  [[nodiscard]] const tensor_spec* given(const operand& operand) const;
   /// States that the launch does not touch an operand. It need not be given and may be stale. An
   /// output that is ignored and not given is no part of the reply, unless `result` states it.
-  void ignore(const operand& of);
+  void ignore(const operand& operand);
   /// States that the launch reads the previous elements of an output, which is then required.
   /// @throws error `invalid_argument` if the output is not given
   void update(const operand& output);
@@ -87,27 +87,30 @@ class SLUICE_EXPORT inference {
   /// @throws error `invalid_argument` if an input is not given, or the size of the copy in bytes
   /// overflows
   ///@{
-  const tensor_spec& pack(const operand& of);
-  const tensor_spec& pack(const operand& of, const extents& shape, const extents& order = {});
+  const tensor_spec& pack(const operand& operand);
+  const tensor_spec& pack(const operand& operand, const extents& shape, const extents& order = {});
   ///@}
   /// Packs each of the operands that is not contiguous. Call it after `result`.
   /// @throws error as `pack`
   template <class... Operands>
-  void make_contiguous(const Operands&... of) {
-    const auto each = [&](const operand& one) {
-      if (!require(one).is_contiguous()) pack(one);
+  void make_contiguous(const Operands&... operands) {
+    const auto pack_one = [&](const operand& operand) {
+      if (!require(operand).is_contiguous()) pack(operand);
     };
-    (each(of), ...);
+    (pack_one(operands), ...);
   }
   /// The name of an operand of the operation.
-  [[nodiscard]] std::string_view name(const operand& of) const { return use_of(of).operand.name; }
+  [[nodiscard]] std::string_view name(const operand& operand) const {
+    return use_of(operand).operand.name;
+  }
   /// The error `invalid_argument` about an operand, with its name and a text. The parts of the text
   /// are strings, or values that a `to_string` takes.
   ///
-  ///     throw to.refusal(op.b, "has the shape ", b.shape, ", which does not fit ", a.shape);
+  ///     throw inference.refusal(op.b, "has the shape ", b.shape, ", which does not fit ",
+  ///     a.shape);
   template <class... Parts>
-  [[nodiscard]] error refusal(const operand& of, const Parts&... what) const {
-    return invalid_argument(name(of), (std::string() + ... + text_of(what)));
+  [[nodiscard]] error refusal(const operand& operand, const Parts&... parts) const {
+    return invalid_argument(name(operand), (std::string() + ... + text_of(parts)));
   }
 
   /// Checks that the result of every output is stated.
@@ -121,11 +124,11 @@ class SLUICE_EXPORT inference {
   ~inference() = default;
   /// An inference over `operands`, with as many `uses` as its memory.
   inference(std::span<use> uses, std::span<const named_operand> operands) noexcept;
-  /// Likewise, with the properties `given` of the operands instead of their own.
+  /// Likewise, with the properties `specs` of the operands instead of their own.
   inference(std::span<use> uses, std::span<const named_operand> operands,
-            std::span<const std::optional<tensor_spec>> given) noexcept;
-  /// What `from` has found, for the operands of a copy of its operation.
-  inference(std::span<use> uses, const inference& from,
+            std::span<const std::optional<tensor_spec>> specs) noexcept;
+  /// What `source` has found, for the operands of a copy of its operation.
+  inference(std::span<use> uses, const inference& source,
             std::span<const named_operand> operands) noexcept;
 
  private:
@@ -138,9 +141,9 @@ class SLUICE_EXPORT inference {
       return std::string(to_string(part));
     }
   }
-  [[nodiscard]] use& use_of(const operand& of);
-  [[nodiscard]] use& use_of_output(const operand& of);
-  [[nodiscard]] const use& use_of(const operand& of) const;
+  [[nodiscard]] use& use_of(const operand& operand);
+  [[nodiscard]] use& use_of_output(const operand& operand);
+  [[nodiscard]] const use& use_of(const operand& operand) const;
 
   std::span<use> uses_;
 };
@@ -154,14 +157,14 @@ class inference_of final : private std::array<inference::use, Operands>, public 
   /// An inference over `operands`, which must outlive it.
   explicit inference_of(const std::array<named_operand, Operands>& operands) noexcept
       : inference(static_cast<std::array<use, Operands>&>(*this), operands) {}
-  /// Likewise, with the properties `given` of the operands: those of values of a program.
+  /// Likewise, with the properties `specs` of the operands: those of values of a program.
   inference_of(const std::array<named_operand, Operands>& operands,
-               std::span<const std::optional<tensor_spec>> given) noexcept
-      : inference(static_cast<std::array<use, Operands>&>(*this), operands, given) {}
-  /// What `from` has found, for the operands of a copy of its operation.
-  inference_of(const inference_of& from,
+               std::span<const std::optional<tensor_spec>> specs) noexcept
+      : inference(static_cast<std::array<use, Operands>&>(*this), operands, specs) {}
+  /// What `source` has found, for the operands of a copy of its operation.
+  inference_of(const inference_of& source,
                const std::array<named_operand, Operands>& operands) noexcept
-      : inference(static_cast<std::array<use, Operands>&>(*this), from, operands) {}
+      : inference(static_cast<std::array<use, Operands>&>(*this), source, operands) {}
 };
 
 }  // namespace sluice

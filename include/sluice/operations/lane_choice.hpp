@@ -59,12 +59,12 @@ class SLUICE_EXPORT lane_choice {
 
   /// Sets the function that is called when a lane is to be opened, by the thread that sends a
   /// message. It must not throw. Call it before the first message.
-  void on_wanted(std::function<void()> wanted) { wanted_ = std::move(wanted); }
+  void on_wanted(std::function<void()> callback) { on_wanted_ = std::move(callback); }
   /// A lane that is opened on demand is `wanted`, then `prepared` by its thread, then `open`. It
   /// may be closed at any time.
   enum class standing : std::uint8_t { closed, wanted, prepared, open };
   [[nodiscard]] standing standing_of(std::size_t number) const noexcept {
-    return of_lanes_[number].standing.load(std::memory_order_acquire);
+    return lane_states_[number].standing.load(std::memory_order_acquire);
   }
   /// Whether a lane is opened on demand.
   [[nodiscard]] bool on_demand(std::size_t number) const noexcept { return number >= open_; }
@@ -75,9 +75,9 @@ class SLUICE_EXPORT lane_choice {
   /// A lane takes no messages from now on, except those that are on their way. If it `failed`, it
   /// is not wanted again for a while.
   void close(std::size_t number, bool failed = false) noexcept;
-  /// At most so many lanes are opened on demand from now on; further ones are closed, ordinary lanes
-  /// before those for high priority, which may also take their places.
-  void limit_on_demand(std::size_t most) noexcept;
+  /// At most `limit` lanes are opened on demand from now on; further ones are closed, ordinary
+  /// lanes before those for high priority, which may also take their places.
+  void limit_on_demand(std::size_t limit) noexcept;
   /// The plans that one of the lanes has made.
   [[nodiscard]] operations::known_plans& plans() noexcept { return *plans_; }
 
@@ -86,19 +86,19 @@ class SLUICE_EXPORT lane_choice {
   /// message has not been sent.
   template <class PassOn>
   auto route(request_sender sender, request_priority priority, const PassOn& pass_on) {
-    const auto which = slot_of(sender);
-    auto& from = slots_[which];
-    const std::lock_guard lock(from.mutex);
-    choose(from, which, lanes_for(priority));
-    ++from.routed;
+    const auto index = slot_of(sender);
+    auto& sender_slot = slots_[index];
+    const std::lock_guard lock(sender_slot.mutex);
+    choose(sender_slot, index, lanes_for(priority));
+    ++sender_slot.routed;
     // Before the message is on its way: a lane that has taken fewer is not idle.
-    auto& to = of_lanes_[*from.lane].routed;
-    to.fetch_add(1, std::memory_order_relaxed);
+    auto& routed = lane_states_[*sender_slot.lane].routed;
+    routed.fetch_add(1, std::memory_order_relaxed);
     try {
-      return pass_on(*from.lane);
+      return pass_on(*sender_slot.lane);
     } catch (...) {
-      to.fetch_sub(1, std::memory_order_relaxed);
-      --from.routed;
+      routed.fetch_sub(1, std::memory_order_relaxed);
+      --sender_slot.routed;
       throw;
     }
   }
@@ -106,17 +106,18 @@ class SLUICE_EXPORT lane_choice {
   /// What one lane tells the choice. Only the thread of the lane calls its functions.
   class SLUICE_EXPORT lane {
    public:
-    lane(std::shared_ptr<lane_choice> of, std::size_t which) : of_(std::move(of)), which_(which) {}
+    lane(std::shared_ptr<lane_choice> choice, std::size_t number)
+        : choice_(std::move(choice)), number_(number) {}
 
     /// A request has been added to the queue of the lane, or has left it.
     ///@{
     void note_added(request_sender sender) noexcept {
       ++waiting_;
       ++slots_[slot_of(sender)].waiting;
-      of_->requests_.fetch_add(1, std::memory_order_relaxed);
+      choice_->requests_.fetch_add(1, std::memory_order_relaxed);
     }
     void note_left(request_sender sender) noexcept {
-      of_->requests_.fetch_sub(1, std::memory_order_relaxed);
+      choice_->requests_.fetch_sub(1, std::memory_order_relaxed);
       --waiting_;
       const auto slot = slot_of(sender);
       --slots_[slot].waiting;
@@ -131,35 +132,35 @@ class SLUICE_EXPORT lane_choice {
       ++slots_[slot].handled;
       note_change(slot);
     }
-    /// The queue of the lane takes so many bytes of the limit of all lanes together, instead of
-    /// `before`.
-    void note_bytes(std::size_t before, std::size_t now) noexcept {
-      of_->bytes_.fetch_add(now - before, std::memory_order_relaxed);
+    /// The queue of the lane takes `bytes` of the limit of all lanes together, instead of
+    /// `old_bytes`.
+    void note_bytes(std::size_t old_bytes, std::size_t bytes) noexcept {
+      choice_->bytes_.fetch_add(bytes - old_bytes, std::memory_order_relaxed);
     }
     /// What waits in the queues of all lanes. Lanes that change it at the same time may not see
     /// each other's change.
     ///@{
     [[nodiscard]] std::size_t requests_of_all() const noexcept {
-      return of_->requests_.load(std::memory_order_relaxed);
+      return choice_->requests_.load(std::memory_order_relaxed);
     }
     [[nodiscard]] std::size_t bytes_of_all() const noexcept {
-      return of_->bytes_.load(std::memory_order_relaxed);
+      return choice_->bytes_.load(std::memory_order_relaxed);
     }
     ///@}
     /// The lane has made the first `count` of the plans of all lanes, or left them out.
     void note_plans(std::uint64_t count) noexcept {
-      of_->of_lanes_[which_].plans.store(count, std::memory_order_release);
+      choice_->lane_states_[number_].plans.store(count, std::memory_order_release);
     }
     /// The choice that the lane belongs to.
-    [[nodiscard]] lane_choice& choice() const noexcept { return *of_; }
+    [[nodiscard]] lane_choice& choice() const noexcept { return *choice_; }
     /// The number of the lane.
-    [[nodiscard]] std::size_t number() const noexcept { return which_; }
+    [[nodiscard]] std::size_t number() const noexcept { return number_; }
     /// The number of messages that it has handled.
     [[nodiscard]] std::uint64_t handled() const noexcept { return handled_; }
     /// Whether messages or requests are in front of the lane.
     [[nodiscard]] bool has_work() const noexcept {
       return waiting_ != 0 ||
-             of_->of_lanes_[which_].routed.load(std::memory_order_acquire) != handled_;
+             choice_->lane_states_[number_].routed.load(std::memory_order_acquire) != handled_;
     }
     /// Makes what has been noted known to the senders. `awake`: whether the thread of the lane
     /// handles its next message without being woken.
@@ -174,19 +175,19 @@ class SLUICE_EXPORT lane_choice {
     /// Measures whether several senders keep the lane busy, and wants another lane if they do.
     void measure() noexcept;
 
-    struct of_senders {
+    struct slot_state {
       std::uint64_t handled = 0;
       std::uint32_t waiting = 0;
       bool changed = false;  // and in the list
     };
-    const std::shared_ptr<lane_choice> of_;
-    const std::size_t which_;
+    const std::shared_ptr<lane_choice> choice_;
+    const std::size_t number_;
     std::uint64_t handled_ = 0;
     std::size_t waiting_ = 0;
     request_sender last_sender_{};
     bool change_of_sender_ = false;  // with the last message
     std::uint64_t measured_ = 0;     // of `handled_`
-    std::array<of_senders, slot_count> slots_;
+    std::array<slot_state, slot_count> slots_;
     std::array<std::uint16_t, slot_count> changed_{};  // the slots that are to be published
     std::size_t changes_ = 0;
   };
@@ -211,7 +212,7 @@ class SLUICE_EXPORT lane_choice {
   };
 
   /// The messages and requests in front of a lane.
-  [[nodiscard]] static std::uint64_t load_of(const lane_state& of) noexcept;
+  [[nodiscard]] static std::uint64_t load_of(const lane_state& state) noexcept;
   /// The lanes from `first` on.
   struct range {
     std::size_t first;
@@ -220,36 +221,37 @@ class SLUICE_EXPORT lane_choice {
   [[nodiscard]] range lanes_for(request_priority priority) const noexcept;
   /// The lanes that take the same messages as lane `number`.
   [[nodiscard]] range lanes_like(std::size_t number) const noexcept;
-  void choose(slot& from, std::size_t which, range among) noexcept;
+  void choose(slot& sender_slot, std::size_t index, range candidates) noexcept;
   /// Moves a sender of whom nothing waits to a lane.
-  void move(slot& from, std::size_t which, std::size_t to) noexcept;
-  /// The lane among those in question for a sender whose lane was `mine`.
-  [[nodiscard]] std::size_t best(std::optional<std::size_t> mine, range among) noexcept;
+  void move(slot& sender_slot, std::size_t index, std::size_t target) noexcept;
+  /// The lane among `candidates` for a sender whose lane was `old_lane`.
+  [[nodiscard]] std::size_t best_lane(std::optional<std::size_t> old_lane,
+                                      range candidates) noexcept;
   /// Whether several senders keep a lane busy.
   [[nodiscard]] bool is_busy(std::size_t number) const noexcept;
   /// The lane for a sender that leaves a busy one; nothing if there is none.
   [[nodiscard]] std::optional<std::size_t> relief_for(std::size_t number,
-                                                      range among) const noexcept;
+                                                      range candidates) const noexcept;
   /// Whether a sender may move to a lane.
   [[nodiscard]] bool may_take(std::size_t number) const noexcept;
   /// The lanes on demand that are not closed.
   [[nodiscard]] std::size_t on_demand_now() const noexcept;
   [[nodiscard]] bool is_one_too_many() const noexcept {
-    return on_demand_now() > most_on_demand_.load();
+    return on_demand_now() > max_on_demand_.load();
   }
-  /// Has a lane in `among` opened, unless all are or one is being opened.
-  void want_one(range among) noexcept;
+  /// Has one of `candidates` opened, unless all are or one is being opened.
+  void want_lane(range candidates) noexcept;
   /// Notes that the best lane has `load` messages and requests of other senders in front of it.
-  void note_load(std::uint64_t load, range among) noexcept;
+  void note_load(std::uint64_t load, range candidates) noexcept;
 
-  std::vector<lane_state> of_lanes_;
+  std::vector<lane_state> lane_states_;
   const std::size_t high_;
   const std::size_t open_;
   const std::unique_ptr<operations::known_plans> plans_;
-  std::function<void()> wanted_;
+  std::function<void()> on_wanted_;
   // How often a message met others that waited, less how often it met none.
   std::atomic<int> pressure_{0};
-  std::atomic<std::size_t> most_on_demand_;
+  std::atomic<std::size_t> max_on_demand_;
   // In the queues of all lanes.
   alignas(64) std::atomic<std::size_t> requests_{0};
   std::atomic<std::size_t> bytes_{0};

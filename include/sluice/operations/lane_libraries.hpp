@@ -30,7 +30,7 @@ class lane_libraries {
   template <class Library>
   [[nodiscard]] Library& get() {
     const std::type_index type(typeid(Library));
-    if (auto* const made = find(type)) return *static_cast<Library*>(made);
+    if (auto* const library = find(type)) return *static_cast<Library*>(library);
     return *static_cast<Library*>(add(type, std::make_shared<Library>(runtime_, stream_)));
   }
   /// The runtime of the lane.
@@ -41,19 +41,19 @@ class lane_libraries {
  private:
   [[nodiscard]] void* find(std::type_index type) {
     const std::lock_guard lock(mutex_);
-    const auto found = made_.find(type);
-    return found == made_.end() ? nullptr : found->second.get();
+    const auto found = libraries_.find(type);
+    return found == libraries_.end() ? nullptr : found->second.get();
   }
   /// Returns the object that another thread has added meanwhile, if there is one.
-  [[nodiscard]] void* add(std::type_index type, std::shared_ptr<void> made) {
+  [[nodiscard]] void* add(std::type_index type, std::shared_ptr<void> library) {
     const std::lock_guard lock(mutex_);
-    return made_.try_emplace(type, std::move(made)).first->second.get();
+    return libraries_.try_emplace(type, std::move(library)).first->second.get();
   }
 
   device_runtime& runtime_;
   stream_ref stream_;
   std::mutex mutex_;
-  std::map<std::type_index, std::shared_ptr<void>> made_;
+  std::map<std::type_index, std::shared_ptr<void>> libraries_;
 };
 
 }  // namespace sluice

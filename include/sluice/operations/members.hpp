@@ -76,29 +76,29 @@ template <class Operation>
 /// The operand members of an operation, in order.
 template <class Operation>
 [[nodiscard]] constexpr auto operand_members() {
-  std::array<operand Operation::*, operand_count<Operation>()> all{};
+  std::array<operand Operation::*, operand_count<Operation>()> pointers{};
   std::size_t count = 0;
   const auto add = [&](const auto& member) {
     if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
-      all[count++] = member.pointer;
+      pointers[count++] = member.pointer;
     }
   };
   std::apply([&](const auto&... member) { (add(member), ...); }, Operation::members());
-  return all;
+  return pointers;
 }
 
 /// The operands of `operation`, in the order of its members.
 template <class Operation>
 [[nodiscard]] auto operands_of(Operation& operation) noexcept {
-  std::array<named_operand, operand_count<Operation>()> all;
+  std::array<named_operand, operand_count<Operation>()> operands;
   std::size_t count = 0;
   const auto add = [&](const auto& member) {
     if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
-      all[count++] = {member.name, &(operation.*member.pointer), member.role};
+      operands[count++] = {member.name, &(operation.*member.pointer), member.role};
     }
   };
   std::apply([&](const auto&... member) { (add(member), ...); }, Operation::members());
-  return all;
+  return operands;
 }
 }  // namespace detail
 

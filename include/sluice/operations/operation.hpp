@@ -52,7 +52,7 @@ template <class Operation>
 
 /// The memory and the plan of one launch of an operation.
 ///
-///     const float* x = at.get<float>(&affine::x);
+///     const float* x = launch.get<float>(&affine::x);
 template <class Operation>
 class launch_of {
  public:
@@ -238,26 +238,30 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
       : functions_(functions) {}
 
   std::string_view name() const noexcept override { return functions_.name; }
-  std::string_view library(device_kind kind) const noexcept override { return on(kind).library; }
+  std::string_view library(device_kind kind) const noexcept override {
+    return functions_of(kind).library;
+  }
   std::string version(device_kind kind) const override {
-    return on(kind).version != nullptr ? on(kind).version() : std::string();
+    return functions_of(kind).version != nullptr ? functions_of(kind).version() : std::string();
   }
-  void infer(const void* operation, inference& to, call_storage& call) const override {
-    new (call.bytes.data()) Call(functions_.infer(*static_cast<const Operation*>(operation), to));
-    to.require_results();
+  void infer(const void* operation, inference& inference, call_storage& call) const override {
+    new (call.bytes.data())
+        Call(functions_.infer(*static_cast<const Operation*>(operation), inference));
+    inference.require_results();
   }
-  [[nodiscard]] std::optional<error> try_infer(const void* operation, inference& to,
+  [[nodiscard]] std::optional<error> try_infer(const void* operation, inference& inference,
                                                call_storage& call) const noexcept override {
-    return detail::failure_of([&] { infer(operation, to, call); });
+    return detail::failure_of([&] { infer(operation, inference, call); });
   }
   void check(device_kind kind, const call_storage& call) const override {
-    const bool host = kind == device_kind::host;
-    const bool has = host ? functions_.compute != nullptr : functions_.enqueue != nullptr;
-    if (!has && functions_.enqueue_on_any == nullptr) {
+    const bool is_host = kind == device_kind::host;
+    const bool is_available =
+        is_host ? functions_.compute != nullptr : functions_.enqueue != nullptr;
+    if (!is_available && functions_.enqueue_on_any == nullptr) {
       throw error(errc::unsupported, std::string(name()) + ": this build does not have it for " +
-                                         (host ? "the host device" : "GPUs"));
+                                         (is_host ? "the host device" : "GPUs"));
     }
-    if (on(kind).check != nullptr) on(kind).check(typed(call));
+    if (functions_of(kind).check != nullptr) functions_of(kind).check(typed(call));
   }
   launch_facts facts(const call_storage& call) const noexcept override {
     if constexpr (requires { typed(call).facts(); }) {
@@ -267,10 +271,10 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
     }
   }
   bool has_libraries(device_kind kind) const noexcept override {
-    return on(kind).prepare != nullptr;
+    return functions_of(kind).prepare != nullptr;
   }
   bool makes_plans(device_kind kind) const noexcept override {
-    return on(kind).make_plan != nullptr;
+    return functions_of(kind).make_plan != nullptr;
   }
   std::span<const std::byte> key(device_kind kind,
                                  const call_storage& call) const noexcept override {
@@ -284,15 +288,16 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
     }
   }
   plan_price price_of_plan(device_kind kind, const call_storage& call) const override {
-    return on(kind).price != nullptr ? on(kind).price(typed(call)) : plan_price();
+    return functions_of(kind).price != nullptr ? functions_of(kind).price(typed(call))
+                                               : plan_price();
   }
   void prepare(lane_libraries& libraries) const override {
-    const auto& device = on(kind_of(libraries));
+    const auto& device = functions_of(kind_of(libraries));
     if (device.prepare != nullptr) device.prepare(libraries);
   }
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,
                                                   const call_storage& call) const override {
-    return on(kind_of(libraries)).make_plan(libraries, typed(call));
+    return functions_of(kind_of(libraries)).make_plan(libraries, typed(call));
   }
   std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const void* operation,
                                           const call_storage& call) const override {
@@ -301,18 +306,18 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
   }
   void enqueue(lane_libraries& libraries, const call_storage& call,
                const launch_memory& memory) const override {
-    const launch_of<Operation> at(memory);
+    const launch_of<Operation> launch(memory);
     if (functions_.enqueue_on_any != nullptr) {
-      functions_.enqueue_on_any(libraries, typed(call), at);
+      functions_.enqueue_on_any(libraries, typed(call), launch);
     } else if (kind_of(libraries) == device_kind::host) {
       try {
-        submit_host_task(libraries.stream(), [compute = functions_.compute, given = typed(call),
-                                              at] { compute(given, at); });
+        submit_host_task(libraries.stream(), [compute = functions_.compute, call = typed(call),
+                                              launch] { compute(call, launch); });
       } catch (...) {
         throw nothing_enqueued(current_error());
       }
     } else {
-      functions_.enqueue(libraries, typed(call), at);
+      functions_.enqueue(libraries, typed(call), launch);
     }
   }
   const batch_descriptor* batches() const noexcept override {
@@ -353,8 +358,9 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
   std::size_t batch_alignment() const noexcept override { return functions_.batches.alignment; }
   std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,
                                                 std::size_t count) const override {
-    const bool has = functions_.batches.begin != nullptr && kind_of(libraries) != device_kind::host;
-    return has ? functions_.batches.begin(libraries, count) : nullptr;
+    const bool begins =
+        functions_.batches.begin != nullptr && kind_of(libraries) != device_kind::host;
+    return begins ? functions_.batches.begin(libraries, count) : nullptr;
   }
   void enqueue_batch(lane_libraries& libraries, const call_storage& call,
                      const launch_memory& memory) const override {
@@ -369,7 +375,7 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
     static_assert(std::has_unique_object_representations_v<Key>);
     return std::as_bytes(std::span(&key, 1));
   }
-  const device_functions<Operation, Call>& on(device_kind kind) const noexcept {
+  const device_functions<Operation, Call>& functions_of(device_kind kind) const noexcept {
     return kind == device_kind::host ? functions_.host : functions_.cuda;
   }
 

@@ -28,9 +28,9 @@ class SLUICE_EXPORT operation_descriptor : public launch_descriptor {
   /// The version of the library, as it tells it at run time; empty if it tells none.
   [[nodiscard]] virtual std::string version(device_kind kind) const = 0;
   /// Works out the call of an operation; see `operation_functions`.
-  virtual void infer(const void* operation, inference& to, call_storage& call) const = 0;
+  virtual void infer(const void* operation, inference& inference, call_storage& call) const = 0;
   /// Likewise, but returns the error. An exception costs time for each function that it leaves.
-  [[nodiscard]] virtual std::optional<error> try_infer(const void* operation, inference& to,
+  [[nodiscard]] virtual std::optional<error> try_infer(const void* operation, inference& inference,
                                                        call_storage& call) const noexcept = 0;
 
   /// Whether launches with these calls, which may be in batches, may be in the same one.

@@ -47,7 +47,7 @@ class SLUICE_EXPORT operation_plan {
   [[nodiscard]] virtual std::size_t commands() const noexcept { return 1; }
   /// Adds what batches need beyond single launches, as far as the plan stays within `limits` and
   /// the memory budget. The planner calls it once, before the first launch.
-  virtual void add_batches(lane_libraries& /*of_lane*/,
+  virtual void add_batches(lane_libraries& /*libraries*/,
                            const plan_limits& /*limits*/) const noexcept {}
   /// The scratch memory that a batch of launches needs, in bytes.
   [[nodiscard]] virtual std::size_t batch_workspace_bytes() const noexcept {
@@ -62,7 +62,7 @@ class SLUICE_EXPORT operation_plan {
   /// Whether `improve` shall be called now. True once. The owner of the lane asks after a launch.
   [[nodiscard]] virtual bool wants_improvement() const noexcept { return false; }
   /// Makes later launches of the plan faster. The planner calls it while the owner launches.
-  virtual void improve(lane_libraries& /*of_lane*/) const noexcept {}
+  virtual void improve(lane_libraries& /*libraries*/) const noexcept {}
   /// Whether launches are one graph of the device; see `capture_policy`.
   [[nodiscard]] virtual bool captured() const noexcept { return false; }
   /// Whether they were to be one and cannot be.

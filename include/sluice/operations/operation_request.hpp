@@ -38,9 +38,9 @@ struct shared_memory {
 /// One request to an executor, without the type of its operation.
 class operation_request {
  public:
-  operation_request(const launch_descriptor& r, request_options&& o, request_sender s,
+  operation_request(const launch_descriptor& d, request_options&& o, request_sender s,
                     failure_token t) noexcept
-      : descriptor(r), options(std::move(o)), sender(s), token(std::move(t)) {}
+      : descriptor(d), options(std::move(o)), sender(s), token(std::move(t)) {}
   operation_request(const operation_request&) = delete;
   operation_request& operator=(const operation_request&) = delete;
   virtual ~operation_request() = default;
@@ -73,11 +73,11 @@ class operation_request {
   [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
     return nullptr;
   }
-  /// The launch of the request on `on`; see `kernel_envelope::run`. If `finishes` is not null, it
+  /// The launch of the request on `lane`; see `kernel_envelope::run`. If `finisher` is not null, it
   /// completes the launch before a successful reply. nullptr if the request has been answered.
   [[nodiscard]] virtual std::unique_ptr<launch_continuation> launch(
-      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
-      std::shared_ptr<operation_launch> finishes) noexcept = 0;
+      const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
+      std::shared_ptr<operation_launch> finisher) noexcept = 0;
   /// Its size in host memory, without what it shares.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
   /// Memory that other requests may keep alive, too. Constant once the request is inferred.
@@ -95,10 +95,10 @@ class operation_request {
   failure_token token;
   call_storage call;  // set by `operation_descriptor::infer`
   std::shared_ptr<const operation_plan> plan{};
-  std::shared_ptr<const void> planned_by{};  // the job that makes its plan
-  std::size_t most_in_batch = 0;             // with itself; 0: it is launched alone
-  std::uint64_t number = 0;                  // in the order of arrival
-  std::size_t counted_bytes = 0;             // while it waits; a parameter may grow meanwhile
+  std::shared_ptr<const void> plan_job{};  // the job that makes its plan
+  std::size_t most_in_batch = 0;           // with itself; 0: it is launched alone
+  std::uint64_t number = 0;                // in the order of arrival
+  std::size_t counted_bytes = 0;           // while it waits; a parameter may grow meanwhile
   timer::time_point arrived{};
 
  private:
@@ -108,47 +108,47 @@ class operation_request {
 /// The launch of a request whose result is `output`.
 template <class Reply>
 [[nodiscard]] std::unique_ptr<launch_continuation> launch_request(
-    reply_token<Reply>&& token, std::type_identity_t<Reply>&& output, const kernel_envelope& by,
-    lane& on, operands&& used, const launch_options& how,
-    std::shared_ptr<operation_launch> finishes) noexcept {
+    reply_token<Reply>&& token, std::type_identity_t<Reply>&& output,
+    const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
+    std::shared_ptr<operation_launch> finisher) noexcept {
   try {
-    if (finishes) {
+    if (finisher) {
       token = reply_token<Reply>::from(
-          [to = token, finishes](Reply result) {
-            finishes->finish();
-            to.succeed(std::move(result));
+          [token, finisher](Reply result) {
+            finisher->finish();
+            token.succeed(std::move(result));
           },
-          [to = token](const error& why) { to.fail(why); });
+          [token](const error& why) { token.fail(why); });
     }
   } catch (...) {
     const auto why = current_error();
     // The client that gets the error shares its memory with nobody.
-    (void)operands(std::move(used));
+    (void)operands(std::move(uses));
     (void)Reply(std::move(output));
     token.fail(why);
     return nullptr;
   }
-  return by.prepare(on, std::move(used), std::move(token), std::move(output), how);
+  return envelope.prepare(lane, std::move(uses), std::move(token), std::move(output), settings);
 }
 
 template <class Operation>
 class typed_request final : public operation_request {
  public:
-  typed_request(const operation_descriptor& r, Operation&& asked, request_options&& o,
+  typed_request(const operation_descriptor& d, Operation&& operation, request_options&& o,
                 request_sender s, reply_token<tensor>&& t) noexcept
-      : operation_request(r, std::move(o), s, t.failures()),
+      : operation_request(d, std::move(o), s, t.failures()),
         reply_(std::move(t)),
-        asked_(std::move(asked)) {}
+        operation_(std::move(operation)) {}
 
-  [[nodiscard]] const void* operation() const noexcept override { return &asked_; }
+  [[nodiscard]] const void* operation() const noexcept override { return &operation_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
-    const auto operands = operands_of(asked_);
+    const auto operands = operands_of(operation_);
     for (const auto& o : operands) {
       if (o.value->reference().program != 0) {
         return failure_of([&] { throw invalid_argument(o.name, "is a value of a program"); });
       }
     }
-    return typed_descriptor().try_infer(&asked_, inferred_.emplace(operands), call);
+    return typed_descriptor().try_infer(&operation_, inferred_.emplace(operands), call);
   }
   [[nodiscard]] bool shares_batch(const operation_request& other) const noexcept override {
     return typed_descriptor().share_batch(call, other.call);
@@ -157,7 +157,7 @@ class typed_request final : public operation_request {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + options.tag.capacity() + host_bytes_of(asked_);
+    return sizeof(*this) + options.tag.capacity() + host_bytes_of(operation_);
   }
   void add_operand(const tensor& value, bool is_output) override {
     // Without an output, the reply is the first operand.
@@ -165,10 +165,10 @@ class typed_request final : public operation_request {
   }
   [[nodiscard]] element_type type() const noexcept override { return result_.type(); }
   [[nodiscard]] std::unique_ptr<launch_continuation> launch(
-      const kernel_envelope& by, lane& on, operands&& used, const launch_options& how,
-      std::shared_ptr<operation_launch> finishes) noexcept override {
-    return launch_request(std::move(reply_), std::move(result_), by, on, std::move(used), how,
-                          std::move(finishes));
+      const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
+      std::shared_ptr<operation_launch> finisher) noexcept override {
+    return launch_request(std::move(reply_), std::move(result_), envelope, lane, std::move(uses),
+                          settings, std::move(finisher));
   }
 
  private:
@@ -177,12 +177,12 @@ class typed_request final : public operation_request {
   }
 
   void drop_operands() noexcept override {
-    for (const auto& o : operands_of(asked_)) *o.value = operand();
+    for (const auto& o : operands_of(operation_)) *o.value = operand();
     result_ = tensor();
   }
 
   reply_token<tensor> reply_;
-  Operation asked_;
+  Operation operation_;
   tensor result_;
   std::optional<inference_of<operand_count<Operation>()>> inferred_;
 };

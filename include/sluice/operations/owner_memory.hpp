@@ -22,9 +22,9 @@ class owner_memory {
   owner_memory(const owner_memory&) = delete;
   owner_memory& operator=(const owner_memory&) = delete;
   ~owner_memory() {
-    for (auto& of_size : kept_) {
-      while (of_size.first != nullptr) {
-        ::operator delete(std::exchange(of_size.first, of_size.first->next));
+    for (auto& blocks : blocks_) {
+      while (blocks.first != nullptr) {
+        ::operator delete(std::exchange(blocks.first, blocks.first->next));
       }
     }
   }
@@ -32,40 +32,40 @@ class owner_memory {
   /// A block of `bytes`, aligned for any fundamental type.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] void* take(std::size_t bytes) {
-    const auto which = (bytes - 1) / granularity;
-    if (which >= kept_.size()) return ::operator new(bytes);
-    auto& of_size = kept_[which];
-    if (of_size.first == nullptr) return ::operator new((which + 1) * granularity);
-    --of_size.count;
-    return std::exchange(of_size.first, of_size.first->next);
+    const auto size_class = (bytes - 1) / granularity;
+    if (size_class >= blocks_.size()) return ::operator new(bytes);
+    auto& blocks = blocks_[size_class];
+    if (blocks.first == nullptr) return ::operator new((size_class + 1) * granularity);
+    --blocks.count;
+    return std::exchange(blocks.first, blocks.first->next);
   }
   /// Returns a block of `take(bytes)`.
   void give_back(void* memory, std::size_t bytes) noexcept {
-    const auto which = (bytes - 1) / granularity;
-    if (!recycled_memory::keeps_blocks || which >= kept_.size() ||
-        kept_[which].count >= most_kept) {
+    const auto size_class = (bytes - 1) / granularity;
+    if (!recycled_memory::keeps_blocks || size_class >= blocks_.size() ||
+        blocks_[size_class].count >= max_blocks) {
       return ::operator delete(memory);
     }
-    auto& of_size = kept_[which];
-    of_size.first = new (memory) block{of_size.first};
-    ++of_size.count;
+    auto& blocks = blocks_[size_class];
+    blocks.first = new (memory) block{blocks.first};
+    ++blocks.count;
   }
 
  private:
   struct block {
     block* next;
   };
-  struct blocks {
+  struct block_list {
     block* first = nullptr;
     std::size_t count = 0;
   };
 
   static constexpr std::size_t granularity = 64;
-  static constexpr std::size_t most_kept = 1024;  // of each size
-  std::array<blocks, 64> kept_;
+  static constexpr std::size_t max_blocks = 1024;  // of each size
+  std::array<block_list, 64> blocks_;
 };
 
-/// Allocates in the memory of an owner, which must outlive it.
+/// Allocates in the memory of an owner, size_class must outlive it.
 template <class T>
 class owner_allocator {
  public:
@@ -105,14 +105,14 @@ struct owner_deleter {
 template <class T>
 using owner_pointer = std::unique_ptr<T, owner_deleter<T>>;
 
-/// A new `T(arguments...)` in `memory`, which `Base`, its first base class, stands for.
+/// A new `T(arguments...)` in `memory`, size_class `Base`, its first base class, stands for.
 /// @throws std::bad_alloc if there is no memory
 template <class T, class Base, class... Arguments>
 [[nodiscard]] owner_pointer<Base> make_owned(owner_memory& memory, Arguments&&... arguments) {
   static_assert(alignof(T) <= alignof(std::max_align_t));
   static_assert(std::is_nothrow_constructible_v<T, Arguments...>);
-  Base* const made = new (memory.take(sizeof(T))) T(std::forward<Arguments>(arguments)...);
-  return owner_pointer<Base>(made, {&memory, sizeof(T)});
+  Base* const object = new (memory.take(sizeof(T))) T(std::forward<Arguments>(arguments)...);
+  return owner_pointer<Base>(object, {&memory, sizeof(T)});
 }
 
 }  // namespace sluice::detail

@@ -23,7 +23,7 @@ namespace sluice::detail {
 /// Calls `work(name, scalar)` for each parameter of `operation` that a run of a program gives.
 template <class Operation, class Work>
 void for_each_scalar_of_program(Operation& operation, const Work& work) {
-  const auto each = [&](const auto& member) {
+  const auto visit = [&](const auto& member) {
     using type = std::remove_cvref_t<decltype(operation.*member.pointer)>;
     if constexpr (std::is_same_v<type, scalar>) {
       auto& value = operation.*member.pointer;
@@ -33,7 +33,7 @@ void for_each_scalar_of_program(Operation& operation, const Work& work) {
       if (value && value->is_of_program()) work(member.name, *value);
     }
   };
-  std::apply([&](const auto&... member) { (each(member), ...); }, Operation::members());
+  std::apply([&](const auto&... member) { (visit(member), ...); }, Operation::members());
 }
 
 /// One operation of a program, without its type. Immutable once it has been added; programs that
@@ -56,9 +56,9 @@ class program_step {
   [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
   /// The parameters that a run gives, in the order of the members.
   [[nodiscard]] virtual std::vector<named_scalar> scalars() const = 0;
-  /// Works out the call and the uses for operands with the properties `given` and the numbers
+  /// Works out the call and the uses for operands with the properties `specs` and the numbers
   /// `scalars`. Thread-safe.
-  virtual void infer(std::span<const std::optional<tensor_spec>> given,
+  virtual void infer(std::span<const std::optional<tensor_spec>> specs,
                      std::span<const scalar> scalars, call_storage& call,
                      std::span<inference::use> uses) const = 0;
   /// Its size in host memory.
@@ -78,28 +78,28 @@ class typed_program_step final : public program_step {
     return operands_;
   }
   [[nodiscard]] std::vector<named_scalar> scalars() const override {
-    std::vector<named_scalar> all;
+    std::vector<named_scalar> scalars;
     for_each_scalar_of_program(operation_, [&](std::string_view name, const scalar& value) {
-      all.push_back({name, value});
+      scalars.push_back({name, value});
     });
-    return all;
+    return scalars;
   }
-  void infer(std::span<const std::optional<tensor_spec>> given, std::span<const scalar> scalars,
+  void infer(std::span<const std::optional<tensor_spec>> specs, std::span<const scalar> scalars,
              call_storage& call, std::span<inference::use> uses) const override {
-    inference_of<count> inferred(operands_, given);
+    inference_of<count> inferred(operands_, specs);
     if (scalars.empty()) {
       descriptor().infer(&operation_, inferred, call);
       std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
       return;
     }
-    auto bound = operation_;
+    auto operation = operation_;
     std::size_t number = 0;
-    for_each_scalar_of_program(bound,
+    for_each_scalar_of_program(operation,
                                [&](std::string_view, scalar& value) { value = scalars[number++]; });
-    inference_of<count> of_bound(inferred, operands_of(bound));
-    descriptor().infer(&bound, of_bound, call);
-    const inference_of<count> found(of_bound, operands_);
-    std::copy(found.uses().begin(), found.uses().end(), uses.begin());
+    inference_of<count> inference(inferred, operands_of(operation));
+    descriptor().infer(&operation, inference, call);
+    const inference_of<count> result(inference, operands_);
+    std::copy(result.uses().begin(), result.uses().end(), uses.begin());
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
     return sizeof(*this) + host_bytes_of(operation_);

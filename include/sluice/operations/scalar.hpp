@@ -50,10 +50,10 @@ class SLUICE_EXPORT scalar {
   /// The scalar `number` of the program `program`; see `program_builder::scalar`.
   [[nodiscard]] static constexpr scalar of_program(std::uint64_t program,
                                                    std::uint32_t number) noexcept {
-    scalar made(program);
-    made.number_ = number;
-    made.kind_ = kind::of_program;
-    return made;
+    scalar result(program);
+    result.number_ = number;
+    result.kind_ = kind::of_program;
+    return result;
   }
   [[nodiscard]] constexpr bool is_of_program() const noexcept { return kind_ == kind::of_program; }
   [[nodiscard]] constexpr std::uint64_t program() const noexcept { return integer_; }

@@ -20,32 +20,32 @@ class tensor_list {
   using value_type = Tensor;  ///< type of an element
 
   tensor_list() noexcept = default;
-  /// The tensors `all`.
-  tensor_list(std::initializer_list<Tensor> all) : all_(all) {}
+  /// A list of these tensors.
+  tensor_list(std::initializer_list<Tensor> tensors) : tensors_(tensors) {}
 
   /// The number of tensors.
-  [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return tensors_.size(); }
   /// Whether there is none.
-  [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return tensors_.empty(); }
   /// Tensor `i`, which is less than `size()`.
-  [[nodiscard]] const Tensor& operator[](std::size_t i) const noexcept { return all_[i]; }
+  [[nodiscard]] const Tensor& operator[](std::size_t i) const noexcept { return tensors_[i]; }
   /// The first tensor, of at least one.
-  [[nodiscard]] const Tensor& front() const noexcept { return all_.front(); }
+  [[nodiscard]] const Tensor& front() const noexcept { return tensors_.front(); }
   /// The tensors in order.
   ///@{
-  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return all_.end(); }
+  [[nodiscard]] auto begin() const noexcept { return tensors_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return tensors_.end(); }
   ///@}
   /// Appends a tensor.
-  void push_back(Tensor one) { all_.push_back(std::move(one)); }
+  void push_back(Tensor tensor) { tensors_.push_back(std::move(tensor)); }
   /// Whether both hold the same tensors in the same order.
   [[nodiscard]] bool operator==(
       const tensor_list& other) const noexcept requires std::equality_comparable<Tensor> {
-    return all_ == other.all_;
+    return tensors_ == other.tensors_;
   }
 
  private:
-  std::vector<Tensor> all_;
+  std::vector<Tensor> tensors_;
 };
 
 /// Tensors on the device.

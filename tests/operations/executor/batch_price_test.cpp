@@ -63,8 +63,8 @@ std::shared_ptr<const operation_plan> make_touch_plan(lane_libraries&, const tou
 
 /// The sizes of the launches of `touch`, in order.
 sizes& launched() {
-  static sizes all;
-  return all;
+  static sizes launch_sizes;
+  return launch_sizes;
 }
 
 template <bool Planned>
@@ -72,9 +72,9 @@ const operation_descriptor& descriptor_of(operation_type<touch<Planned>>) {
   using touch = test::touch<Planned>;
   static const typed_operation_descriptor<touch, touch_call> descriptor(
       {.name = "touch",
-       .infer = [](const touch& op, inference& to) -> touch_call {
-         const auto& x = to.require(op.x);
-         (void)to.result(op.y, x.type, x.shape);
+       .infer = [](const touch& op, inference& inference) -> touch_call {
+         const auto& x = inference.require(op.x);
+         (void)inference.result(op.y, x.type, x.shape);
          return {{}, x.size()};
        },
        .cuda = {.library = "test", .make_plan = Planned ? &make_touch_plan : nullptr},

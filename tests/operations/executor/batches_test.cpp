@@ -94,9 +94,9 @@ TEST_P(batches, have_members_of_one_call_only) {
   launch_gathered();
   closed.open();
   for (auto& answer : answers) (void)answer_of(answer);
-  auto all = launched();
-  std::sort(all.begin(), all.end());
-  EXPECT_EQ(all, (sizes{1, 1, 1, 1, 1, 4, 4, 4, 4}));
+  auto batch_sizes = launched();
+  std::sort(batch_sizes.begin(), batch_sizes.end());
+  EXPECT_EQ(batch_sizes, (sizes{1, 1, 1, 1, 1, 4, 4, 4, 4}));
 }
 
 TEST_P(batches, do_not_hold_back_a_chain) {
@@ -189,12 +189,12 @@ TEST_P(batches, of_random_requests_give_what_they_give_one_after_the_other) {
           .bits = percent(random()) < 5 ? result_bits::as_if_alone : result_bits::any};
       const bool is_transposed = percent(random()) < 20;
       auto first = is_transposed ? memory[a].transposed() : memory[a];
-      auto from = expected[a];
+      auto permutation = expected[a];
       if (is_transposed) {
-        for (std::size_t n = 0; n < from.size(); ++n)
-          from[expected[a][n]] = static_cast<std::uint8_t>(n);
+        for (std::size_t n = 0; n < permutation.size(); ++n)
+          permutation[expected[a][n]] = static_cast<std::uint8_t>(n);
       }
-      const auto result = product(from, expected[b]);
+      const auto result = product(permutation, expected[b]);
       if (c == a || c == b) {
         news.emplace_back(answers.size(), result);
         answers.push_back(send(product_of(first, memory[b]), options));
@@ -211,12 +211,12 @@ TEST_P(batches, of_random_requests_give_what_they_give_one_after_the_other) {
     for (std::size_t i = 0; i < matrices; ++i) {
       ASSERT_EQ(elements(memory[i]), matrix_of(expected[i])) << "round " << round << ", " << i;
     }
-    for (const auto& [which, result] : news) {
-      ASSERT_EQ(elements(results[which]), matrix_of(result)) << "round " << round;
+    for (const auto& [number, result] : news) {
+      ASSERT_EQ(elements(results[number]), matrix_of(result)) << "round " << round;
     }
   }
-  const auto all = launched();
-  EXPECT_GT(*std::max_element(all.begin(), all.end()), 1U);
+  const auto batch_sizes = launched();
+  EXPECT_GT(*std::max_element(batch_sizes.begin(), batch_sizes.end()), 1U);
 }
 
 TEST_P(batches, let_a_receiver_submit_in_the_middle) {

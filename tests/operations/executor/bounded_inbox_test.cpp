@@ -28,16 +28,16 @@ class inbox_test : public ::testing::Test {
   using inbox = detail::bounded_inbox<letter>;
   static constexpr inbox::limits limits{.in_mailbox = 4,
                                         .bytes_in_mailbox = 1000,
-                                        .kept_of_sender = 50,
-                                        .kept = 80,
-                                        .kept_bytes_of_sender = 3000,
-                                        .kept_bytes = 5000};
+                                        .backlog_of_sender = 50,
+                                        .backlog = 80,
+                                        .backlog_bytes_of_sender = 3000,
+                                        .backlog_bytes = 5000};
 
   bool send(std::uint64_t sender, std::uint64_t number, bool cancels = false,
             std::size_t bytes = 1) {
-    auto made = std::make_unique<message>(message{sender, number});
-    const bool is_taken = to_.send({sender}, made, bytes, cancels);
-    EXPECT_EQ(made == nullptr, is_taken);
+    auto content = std::make_unique<message>(message{sender, number});
+    const bool is_taken = inbox_.send({sender}, content, bytes, cancels);
+    EXPECT_EQ(content == nullptr, is_taken);
     return is_taken;
   }
   /// Handles the next message of the mailbox.
@@ -49,23 +49,23 @@ class inbox_test : public ::testing::Test {
       next = std::move(mailbox_.front());
       mailbox_.pop_front();
     }
-    to_.note_handled({next->sender});
+    inbox_.note_handled({next->sender});
     return *next;
   }
   [[nodiscard]] std::size_t in_mailbox() {
     const std::lock_guard lock(mutex_);
     return mailbox_.size();
   }
-  [[nodiscard]] inbox& to() { return to_; }
+  [[nodiscard]] inbox& tested_inbox() { return inbox_; }
 
  private:
   std::mutex mutex_;
   std::deque<letter> mailbox_;
-  inbox to_{[this](letter&& one) {
-              const std::lock_guard lock(mutex_);
-              mailbox_.push_back(std::move(one));
-            },
-            limits};
+  inbox inbox_{[this](letter&& next) {
+                 const std::lock_guard lock(mutex_);
+                 mailbox_.push_back(std::move(next));
+               },
+               limits};
 };
 
 TEST_F(inbox_test, has_room_for_what_cancels_others) {
@@ -73,7 +73,7 @@ TEST_F(inbox_test, has_room_for_what_cancels_others) {
   while (send(1, sent)) ++sent;
   const auto refused = sent;
   while (send(1, sent, true)) ++sent;
-  EXPECT_EQ(sent - refused, limits.kept_of_sender);
+  EXPECT_EQ(sent - refused, limits.backlog_of_sender);
   for (std::uint64_t i = 0; i < sent; ++i) EXPECT_EQ(handle().value().number, i);
 }
 
@@ -101,7 +101,7 @@ TEST_F(inbox_test, is_bounded_in_bytes) {
   }
   EXPECT_EQ(numbers[1], 3U);
   EXPECT_EQ(numbers[2], 4U);
-  EXPECT_EQ(to().kept(), 0U);
+  EXPECT_EQ(tested_inbox().backlog(), 0U);
   for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(send_large(1, i, 250));
   EXPECT_EQ(in_mailbox(), 4U) << "no bytes are left behind";
 }
@@ -114,15 +114,15 @@ TEST_F(inbox_test, lets_others_wait_behind_few_messages_of_a_sender) {
   EXPECT_EQ(handle()->sender, 2U);
   for (std::uint64_t i = 4; i < 40; ++i) EXPECT_EQ(handle()->number, i);
   EXPECT_FALSE(handle());
-  EXPECT_EQ(to().kept(), 0U);
+  EXPECT_EQ(tested_inbox().backlog(), 0U);
 }
 
 TEST_F(inbox_test, refuses_what_exceeds_a_limit) {
-  std::size_t taken = 0;
-  for (std::uint64_t i = 0; i < 100; ++i) taken += send(1, i) ? 1 : 0;
-  EXPECT_EQ(taken, 54U);
-  for (std::uint64_t i = 0; i < 100; ++i) taken += send(2, i) ? 1 : 0;
-  EXPECT_EQ(taken, 54U + 34U);
+  std::size_t count = 0;
+  for (std::uint64_t i = 0; i < 100; ++i) count += send(1, i) ? 1 : 0;
+  EXPECT_EQ(count, 54U);
+  for (std::uint64_t i = 0; i < 100; ++i) count += send(2, i) ? 1 : 0;
+  EXPECT_EQ(count, 54U + 34U);
   EXPECT_TRUE(send(3, 0)) << "it is not kept";
   EXPECT_EQ(handle()->number, 0U);
   EXPECT_TRUE(send(1, 54));
@@ -133,7 +133,7 @@ TEST_F(inbox_test, refuses_what_exceeds_a_limit) {
 
 TEST_F(inbox_test, passes_everything_on_when_it_closes) {
   for (std::uint64_t i = 0; i < 40; ++i) EXPECT_TRUE(send(1, i));
-  to().close();
+  tested_inbox().close();
   EXPECT_EQ(in_mailbox(), 40U);
   for (std::uint64_t i = 40; i < 200; ++i) EXPECT_TRUE(send(1, i));
   for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(handle()->number, i);
@@ -152,15 +152,15 @@ TEST_F(inbox_test, keeps_the_order_of_each_of_many_threads) {
   }
   std::vector<std::uint64_t> next(senders, 0);
   for (std::uint64_t handled = 0; handled < senders * count;) {
-    const auto one = handle();
-    if (!one) {
+    const auto message = handle();
+    if (!message) {
       std::this_thread::yield();
       continue;
     }
-    ASSERT_EQ(one->number, next[one->sender]++);
+    ASSERT_EQ(message->number, next[message->sender]++);
     ++handled;
   }
-  EXPECT_EQ(to().kept(), 0U);
+  EXPECT_EQ(tested_inbox().backlog(), 0U);
 }
 
 }  // namespace

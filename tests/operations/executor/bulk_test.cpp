@@ -47,8 +47,8 @@ struct refusing {
 
 class bulk_test : public executor_test {
  protected:
-  tensor values(std::vector<float> of) {
-    return tensor(upload(runtime(), stream(), of)).reshape({2, 2});
+  tensor values(std::vector<float> elements) {
+    return tensor(upload(runtime(), stream(), elements)).reshape({2, 2});
   }
   std::vector<float> elements(const tensor& t) {
     return download(t.reshape({-1}).as<float>(), stream());
@@ -287,12 +287,12 @@ TEST_P(bulk_test, with_its_memory_is_bounded) {
     closed.hold(small->lane().stream());
     auto first = submit(*small, gemm{.a = a, .b = a});
     auto second = submit(*small, gemm{.a = a, .b = a});
-    auto taken = waiting_bulk();
+    auto bulk_answer = waiting_bulk();
     auto refused = waiting_bulk();
     ASSERT_TRUE(refused.answered());
     EXPECT_EQ(refused.get().of.back().failure->code(), errc::overloaded);
     closed.open();
-    EXPECT_FALSE(wait(*small, taken).of.back().failure) << "round " << round;
+    EXPECT_FALSE(wait(*small, bulk_answer).of.back().failure) << "round " << round;
     (void)wait(*small, first);
     (void)wait(*small, second);
   }

@@ -22,7 +22,7 @@ TEST(byte_index, finds_each_earlier_range_with_common_bytes) {
   for (int round = 0; round < 60; ++round) {
     detail::owner_memory memory;
     byte_index index(memory);
-    std::vector<byte_index::entry*> all;
+    std::vector<byte_index::entry*> entries;
     std::uint64_t last_number = 0;
     const auto space = std::uint64_t{1} << (4 + generator() % 40);
     const auto draw = [&] {
@@ -31,26 +31,27 @@ TEST(byte_index, finds_each_earlier_range_with_common_bytes) {
       return byte_index::range{begin, begin + 1 + generator() % most, generator() % 2 == 0};
     };
     for (int step = 0; step < 400; ++step) {
-      if (generator() % 3 == 0 && !all.empty()) {
-        const auto which = generator() % all.size();
-        index.remove(all[which]);
-        all.erase(all.begin() + static_cast<std::ptrdiff_t>(which));
+      if (generator() % 3 == 0 && !entries.empty()) {
+        const auto i = generator() % entries.size();
+        index.remove(entries[i]);
+        entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(i));
       } else {
         if (last_number == 0 || generator() % 4 != 0) ++last_number;
-        all.push_back(index.add(draw(), last_number, nullptr, nullptr));
+        entries.push_back(index.add(draw(), last_number, nullptr, nullptr));
       }
-      const auto of = draw();
+      const auto bytes = draw();
       const auto number = generator() % (last_number + 2);
       std::set<std::uint64_t> expected;
-      for (const auto* other : all) {
-        const auto& range = other->of;
-        const bool conflicts = range.is_written || of.is_written;
-        if (other->number < number && conflicts && range.begin < of.end && of.begin < range.end) {
+      for (const auto* other : entries) {
+        const auto& range = other->bytes;
+        const bool conflicts = range.is_written || bytes.is_written;
+        if (other->number < number && conflicts && range.begin < bytes.end &&
+            bytes.begin < range.end) {
           expected.insert(other->number);
         }
       }
       std::set<std::uint64_t> found;
-      EXPECT_FALSE(index.any_before(number, of, [&](const byte_index::entry& other) {
+      EXPECT_FALSE(index.any_before(number, bytes, [&](const byte_index::entry& other) {
         found.insert(other.number);
         return false;
       }));
@@ -58,7 +59,7 @@ TEST(byte_index, finds_each_earlier_range_with_common_bytes) {
       const auto any = [](const byte_index::entry&) {
         return true;
       };
-      EXPECT_EQ(index.any_before(number, of, any), !found.empty());
+      EXPECT_EQ(index.any_before(number, bytes, any), !found.empty());
     }
   }
 }
@@ -66,19 +67,19 @@ TEST(byte_index, finds_each_earlier_range_with_common_bytes) {
 TEST(byte_index, takes_ranges_at_both_ends_of_the_addresses) {
   detail::owner_memory memory;
   byte_index index(memory);
-  const byte_index::range all{0, UINTPTR_MAX, true};
+  const byte_index::range whole{0, UINTPTR_MAX, true};
   const byte_index::range first{0, 1, true};
   const byte_index::range last{UINTPTR_MAX - 1, UINTPTR_MAX, true};
   const auto any = [](const byte_index::entry&) {
     return true;
   };
-  auto* const added = index.add(all, 1, nullptr, nullptr);
+  auto* const place = index.add(whole, 1, nullptr, nullptr);
   EXPECT_TRUE(index.any_before(2, first, any));
   EXPECT_TRUE(index.any_before(2, last, any));
   EXPECT_FALSE(index.any_before(1, last, any));
-  index.remove(added);
+  index.remove(place);
   (void)index.add(first, 1, nullptr, nullptr);
-  EXPECT_TRUE(index.any_before(2, all, any));
+  EXPECT_TRUE(index.any_before(2, whole, any));
   EXPECT_FALSE(index.any_before(2, last, any));
 }
 

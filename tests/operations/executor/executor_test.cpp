@@ -70,15 +70,15 @@ TEST_P(executor_queue, lets_requests_pass_one_that_waits_for_its_plan) {
 TEST_P(executor_queue, keeps_the_order_of_requests_with_a_hazard) {
   make_plan_2();
   script().hold(1);
-  const auto one = words(1);
+  const auto x = words(1);
   const auto y = words(0);
   const auto z = words(0);
   // y = 1; then z = y, and y = 2y + 1, in this order.
-  auto writes = send({.x = one, .y = y, .key = 1});
+  auto writes = send({.x = x, .y = y, .key = 1});
   auto reads = send({.x = y, .y = z, .key = 2});
-  auto updates = send({.x = one, .y = y, .key = 2});
+  auto updates = send({.x = x, .y = y, .key = 2});
   // Overlaps neither.
-  (void)run(on(), planned{.x = one, .y = words(0), .key = 2});
+  (void)run(on(), planned{.x = x, .y = words(0), .key = 2});
   EXPECT_FALSE(reads.answered());
   EXPECT_FALSE(updates.answered());
   EXPECT_EQ(on().waiting(), 3U);

@@ -111,20 +111,20 @@ TEST_P(executor_without_memory, may_be_destroyed_when_its_plan_cannot_be_made) {
   const auto owner = std::this_thread::get_id();
   int ended = 0;
   for (int nth = 1;; ++nth) {
-    auto own = std::make_unique<executor>(service());
-    own->on_wake([&] {
-      if (std::this_thread::get_id() != owner || own == nullptr) return;
-      own.reset();
+    auto second = std::make_unique<executor>(service());
+    second->on_wake([&] {
+      if (std::this_thread::get_id() != owner || second == nullptr) return;
+      second.reset();
       ++ended;
     });
     pending_answer answer(waking_alarm());
     auto token = answer.token();
     planned operation{.x = x, .key = 100 + nth};
     fail_allocation(static_cast<std::uint64_t>(nth));
-    own->submit(std::move(operation), {}, std::move(token));
+    second->submit(std::move(operation), {}, std::move(token));
     const bool failed = !allocation_is_to_fail();
     fail_allocation(0);
-    own.reset();
+    second.reset();
     EXPECT_TRUE(answer.answered()) << nth;
     if (!failed) break;
   }

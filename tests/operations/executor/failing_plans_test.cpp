@@ -21,16 +21,16 @@ class failing_plans : public executor_test {
   static constexpr request_sender alice{1};
   static constexpr request_sender bob{2};
 
-  pending_answer send(executor& to, std::int64_t key, request_sender sender) {
+  pending_answer send(executor& executor, std::int64_t key, request_sender sender) {
     const tensor x = upload(runtime(), stream(), std::vector<std::uint32_t>(4, 7));
-    return submit(to, planned{.x = x, .key = key}, {}, sender);
+    return submit(executor, planned{.x = x, .key = key}, {}, sender);
   }
   pending_answer send(std::int64_t key, request_sender sender) { return send(on(), key, sender); }
   /// Has a plan fail.
-  void fail(executor& at, std::int64_t key, request_sender sender) {
+  void fail(executor& executor, std::int64_t key, request_sender sender) {
     script().fail(key, errc::unsupported);
-    auto failed = send(at, key, sender);
-    EXPECT_TRUE(throws(errc::unsupported, "scripted", [&] { (void)wait(at, failed); }));
+    auto failed = send(executor, key, sender);
+    EXPECT_TRUE(throws(errc::unsupported, "scripted", [&] { (void)wait(executor, failed); }));
   }
   void fail(std::int64_t key, request_sender sender) { fail(on(), key, sender); }
   [[nodiscard]] plan_script& script() { return script_; }

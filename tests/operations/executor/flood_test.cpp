@@ -79,7 +79,7 @@ class flood : public executor_test {
  protected:
   static constexpr request_sender flooder{1};
   static constexpr request_sender trickler{2};
-  static constexpr std::size_t row = 4;  // elements of an operand
+  static constexpr std::size_t row_size = 4;  // elements of an operand
   static constexpr std::size_t inputs = 64;
   static constexpr std::uint32_t untouched = 0xabababab;
 
@@ -99,7 +99,7 @@ class flood : public executor_test {
     executor_test::SetUp();
     if (IsSkipped()) return;
     for (auto& v : x_values_) v = static_cast<std::uint32_t>(generator_());
-    x_ = tensor(upload(runtime(), stream(), x_values_)).reshape({inputs, row});
+    x_ = tensor(upload(runtime(), stream(), x_values_)).reshape({inputs, row_size});
     // A kernel must not be loaded behind a closed gate.
     (void)run(on(), add{.a = x_at(0), .b = x_at(1)});
   }
@@ -113,63 +113,66 @@ class flood : public executor_test {
   }
   /// The sum of input i and the next one.
   [[nodiscard]] std::vector<std::uint32_t> sum_at(std::size_t i) const {
-    std::vector<std::uint32_t> sum(row);
-    for (std::size_t k = 0; k < row; ++k) {
-      sum[k] = x_values_[i % inputs * row + k] + x_values_[(i + 1) % inputs * row + k];
+    std::vector<std::uint32_t> sum(row_size);
+    for (std::size_t k = 0; k < row_size; ++k) {
+      sum[k] = x_values_[i % inputs * row_size + k] + x_values_[(i + 1) % inputs * row_size + k];
     }
     return sum;
   }
-  [[nodiscard]] std::size_t draw(std::size_t from, std::size_t to) {
-    return std::uniform_int_distribution<std::size_t>(from, to)(generator_);
+  [[nodiscard]] std::size_t draw(std::size_t first, std::size_t last) {
+    return std::uniform_int_distribution<std::size_t>(first, last)(generator_);
   }
 
-  /// Floods `to`. The lane is full and stands still until a random moment of the round: before it,
-  /// exactly `share` requests of the flood find a place. Then the lane works through the queue
-  /// while the flood goes on.
-  void run_round(executor& to, std::size_t share, totals& all) {
+  /// Floods `executor`. The lane is full and stands still until a random moment of the round:
+  /// before it, exactly `share` requests of the flood find a place. Then the lane works through the
+  /// queue while the flood goes on.
+  void run_round(executor& executor, std::size_t share, totals& totals_of_rounds) {
     const auto count = requests_of_a_round();
     const auto opening = draw(count / 4, 3 * count / 4);
-    const auto y = tensor(upload(runtime(), stream(), std::vector(count * row, untouched)))
-                       .reshape({static_cast<std::int64_t>(count), row});
+    const auto y = tensor(upload(runtime(), stream(), std::vector(count * row_size, untouched)))
+                       .reshape({static_cast<std::int64_t>(count), row_size});
     reply_counts replies(count, waking_alarm());
     std::vector<pending_answer> trickle;
     std::vector<std::size_t> trickled;  // the inputs of the trickle
 
     gate closed;
-    closed.hold(to.lane().stream());
+    closed.hold(executor.lane().stream());
     std::vector<pending_answer> before;
-    while (!to.lane().full()) before.push_back(submit(to, add{.a = x_at(0), .b = x_at(1)}));
+    while (!executor.lane().full())
+      before.push_back(submit(executor, add{.a = x_at(0), .b = x_at(1)}));
 
     auto next_trickle = draw(0, 500);
     for (std::size_t i = 0; i < count; ++i) {
       if (i == opening) {
-        EXPECT_EQ(to.status().requests, share + trickle.size());
+        EXPECT_EQ(executor.status().requests, share + trickle.size());
         EXPECT_EQ(replies.replies(), opening - share);
         closed.open();
       }
-      to.submit(add{.a = x_at(i), .b = x_at(i + 1), .y = y.select(0, static_cast<std::int64_t>(i))},
-                {}, replies.token(), flooder);
+      executor.submit(
+          add{.a = x_at(i), .b = x_at(i + 1), .y = y.select(0, static_cast<std::int64_t>(i))}, {},
+          replies.token(), flooder);
       if (i == next_trickle) {
         next_trickle += draw(200, 500);
         trickled.push_back(draw(0, inputs - 1));
-        trickle.push_back(submit(
-            to, add{.a = x_at(trickled.back()), .b = x_at(trickled.back() + 1)}, {}, trickler));
+        trickle.push_back(submit(executor,
+                                 add{.a = x_at(trickled.back()), .b = x_at(trickled.back() + 1)},
+                                 {}, trickler));
       }
       // As an actor does when the lane has room.
-      if (i > opening && i % 8 == 0) to.work();
+      if (i > opening && i % 8 == 0) executor.work();
     }
-    for (to.work(); replies.replies() < count; to.work()) waking_alarm()->await();
+    for (executor.work(); replies.replies() < count; executor.work()) waking_alarm()->await();
 
-    for (auto& a : before) (void)wait(to, a);
+    for (auto& a : before) (void)wait(executor, a);
     // The trickle is never refused, and its answers are exact.
     for (std::size_t i = 0; i < trickle.size(); ++i) {
-      const auto sum = wait(to, trickle[i]);
+      const auto sum = wait(executor, trickle[i]);
       ASSERT_EQ(download(sum.as<std::uint32_t>(), stream()), sum_at(trickled[i])) << i;
     }
-    EXPECT_EQ(to.waiting(), 0U);
-    EXPECT_EQ(to.status().bytes, 0U);
+    EXPECT_EQ(executor.waiting(), 0U);
+    EXPECT_EQ(executor.status().bytes, 0U);
     // Now nothing is left that could reply a second time.
-    await([&] { return to.lane().in_flight() == 0; });
+    await([&] { return executor.lane().in_flight() == 0; });
 
     const auto written = download(y.reshape({-1}).as<std::uint32_t>(), stream());
     for (std::size_t i = 0; i < count; ++i) {
@@ -177,32 +180,32 @@ class flood : public executor_test {
       ASSERT_EQ(r.succeeded + r.overloaded, 1U) << "request " << i;
       ASSERT_EQ(r.others, 0U) << "request " << i;
       const auto expected =
-          r.succeeded == 1 ? sum_at(i) : std::vector<std::uint32_t>(row, untouched);
+          r.succeeded == 1 ? sum_at(i) : std::vector<std::uint32_t>(row_size, untouched);
       ASSERT_TRUE(std::equal(expected.begin(), expected.end(),
-                             written.begin() + static_cast<std::ptrdiff_t>(i * row)))
+                             written.begin() + static_cast<std::ptrdiff_t>(i * row_size)))
           << "request " << i
           << (r.succeeded == 1 ? " has a wrong result" : " was refused, but ran");
-      all.succeeded += r.succeeded;
+      totals_of_rounds.succeeded += r.succeeded;
     }
-    all.requests += count;
-    all.replies += replies.replies();
-    all.trickled += trickle.size();
+    totals_of_rounds.requests += count;
+    totals_of_rounds.replies += replies.replies();
+    totals_of_rounds.trickled += trickle.size();
   }
 
   void flood_all(const executor_options& options, std::size_t share, std::size_t rounds) {
-    const auto to = make_executor(options);
-    (void)run(*to, add{.a = x_at(0), .b = x_at(1)});  // has the kernel loaded
-    totals all;
+    const auto executor = make_executor(options);
+    (void)run(*executor, add{.a = x_at(0), .b = x_at(1)});  // has the kernel loaded
+    totals sum;
     // Everything grows to its size.
-    ASSERT_NO_FATAL_FAILURE(run_round(*to, share, all));
-    ASSERT_NO_FATAL_FAILURE(run_round(*to, share, all));
+    ASSERT_NO_FATAL_FAILURE(run_round(*executor, share, sum));
+    ASSERT_NO_FATAL_FAILURE(run_round(*executor, share, sum));
     rest();
     const auto before = runtime().statistics();
     const auto driver_before = driver_->counters();
     const auto heap_before = heap_in_use();
-    all = {};
+    sum = {};
     for (std::size_t i = 0; i < rounds; ++i) {
-      ASSERT_NO_FATAL_FAILURE(run_round(*to, share, all));
+      ASSERT_NO_FATAL_FAILURE(run_round(*executor, share, sum));
     }
     rest();
     const auto heap_after = heap_in_use();
@@ -210,10 +213,10 @@ class flood : public executor_test {
     const auto driver_after = driver_->counters();
     std::printf(
         "%s: %zu of %zu requests succeeded beside a trickle of %zu; heap %zu, then %zu bytes\n",
-        GetParam().c_str(), all.succeeded, all.requests, all.trickled, heap_before, heap_after);
-    EXPECT_EQ(all.replies, all.requests);
-    EXPECT_EQ(all.requests, rounds * requests_of_a_round());
-    EXPECT_EQ(to->waiting(), 0U);
+        GetParam().c_str(), sum.succeeded, sum.requests, sum.trickled, heap_before, heap_after);
+    EXPECT_EQ(sum.replies, sum.requests);
+    EXPECT_EQ(sum.requests, rounds * requests_of_a_round());
+    EXPECT_EQ(executor->waiting(), 0U);
     EXPECT_EQ(after.blocks, before.blocks);
     EXPECT_EQ(after.bytes_outstanding, before.bytes_outstanding);
     EXPECT_EQ(after.references, before.references);
@@ -239,7 +242,7 @@ class flood : public executor_test {
 
   std::mt19937_64 generator_ = make_generator();
   std::shared_ptr<memory_statistics> driver_ = std::make_shared<memory_statistics>();
-  std::vector<std::uint32_t> x_values_ = std::vector<std::uint32_t>(inputs * row);
+  std::vector<std::uint32_t> x_values_ = std::vector<std::uint32_t>(inputs * row_size);
   tensor x_;
 };
 

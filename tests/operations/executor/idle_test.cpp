@@ -21,12 +21,12 @@ struct activity {
   long context_switches;
 
   static activity so_far() {
-    rusage of{};
-    ::getrusage(RUSAGE_SELF, &of);
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
     const auto time = [](const timeval& t) {
       return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
     };
-    return {time(of.ru_utime) + time(of.ru_stime), of.ru_nvcsw + of.ru_nivcsw};
+    return {time(usage.ru_utime) + time(usage.ru_stime), usage.ru_nvcsw + usage.ru_nivcsw};
   }
 };
 

@@ -53,9 +53,9 @@ class lane_choice : public ::testing::Test {
  private:
   std::shared_ptr<detail::lane_choice> choice_ = std::make_shared<detail::lane_choice>(count);
   std::deque<detail::lane_choice::lane> lanes_ = [this] {
-    std::deque<detail::lane_choice::lane> all;
-    for (std::size_t i = 0; i < count; ++i) all.emplace_back(choice_, i);
-    return all;
+    std::deque<detail::lane_choice::lane> lanes;
+    for (std::size_t i = 0; i < count; ++i) lanes.emplace_back(choice_, i);
+    return lanes;
   }();
 };
 
@@ -201,27 +201,27 @@ TEST(lane_choices, keep_the_order_of_each_sender) {
   std::array<std::atomic<std::uint64_t>, senders> launched{};
   std::atomic<std::size_t> out_of_order{0};
   std::atomic<std::size_t> moves{0};
-  std::atomic<std::size_t> left{senders * each};
+  std::atomic<std::size_t> unfinished{senders * each};
   auto generator = make_generator();
   std::vector<std::thread> threads;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     threads.emplace_back([&, lane, random = std::mt19937_64(generator())]() mutable {
-      detail::lane_choice::lane own(choice, lane);
+      detail::lane_choice::lane choice_lane(choice, lane);
       std::deque<message> waiting;
-      while (left != 0) {
-        std::optional<message> taken;
+      while (unfinished != 0) {
+        std::optional<message> next;
         {
           const std::lock_guard lock(mailboxes[lane].mutex);
           auto& messages = mailboxes[lane].messages;
           if (!messages.empty()) {
-            taken = messages.front();
+            next = messages.front();
             messages.pop_front();
           }
         }
-        if (taken) {
-          waiting.push_back(*taken);
-          own.note_added({taken->sender});
-          own.note_handled({taken->sender});
+        if (next) {
+          waiting.push_back(*next);
+          choice_lane.note_added({next->sender});
+          choice_lane.note_handled({next->sender});
         } else if (waiting.empty()) {
           std::this_thread::yield();
         }
@@ -230,10 +230,10 @@ TEST(lane_choices, keep_the_order_of_each_sender) {
           if (last[m.sender].exchange(m.number) + 1 != m.number) ++out_of_order;
           ++launched[m.sender];
           waiting.pop_front();
-          own.note_left({m.sender});
-          --left;
+          choice_lane.note_left({m.sender});
+          --unfinished;
         }
-        own.publish(random() % 2 == 0);
+        choice_lane.publish(random() % 2 == 0);
       }
     });
   }

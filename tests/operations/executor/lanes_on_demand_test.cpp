@@ -284,10 +284,10 @@ class joined_executors : public executor_test {
   [[nodiscard]] std::unique_ptr<executor> join(std::size_t number, executor_options options = {}) {
     options.max_waiting = 3;
     options.max_waiting_of_sender = 3;
-    auto made = make_executor(options);
+    auto executor = make_executor(options);
     if (lanes_.size() <= number) lanes_.emplace_back(choice_, number);
-    made->join_lanes(lanes_[number]);
-    return made;
+    executor->join_lanes(lanes_[number]);
+    return executor;
   }
   void replace_second(executor_options options) {
     second_.reset();

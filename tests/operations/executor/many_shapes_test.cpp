@@ -55,9 +55,9 @@ bool measures_process_memory() {
 
 /// The memory of this process that is resident.
 std::size_t resident_bytes() {
-  std::size_t all = 0;
+  std::size_t total = 0;
   std::size_t resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
+  std::ifstream("/proc/self/statm") >> total >> resident;
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
@@ -68,7 +68,7 @@ class many_shapes : public executor_test {
   runtime_options options_of_runtime() override {
     runtime_options options;
     options.resource = make_budget_resource(
-        make_pool_resource(make_statistics_resource(make_async_resource(), taken_)));
+        make_pool_resource(make_statistics_resource(make_async_resource(), pool_memory_)));
     return options;
   }
   void SetUp() override {
@@ -83,20 +83,20 @@ class many_shapes : public executor_test {
   }
 
   /// The memory that the pool holds from the driver.
-  [[nodiscard]] memory_counters taken() const { return taken_->counters(); }
+  [[nodiscard]] memory_counters pool_memory() const { return pool_memory_->counters(); }
   [[nodiscard]] bool on_host() { return runtime().device().id().kind == device_kind::host; }
 
   /// An operand of zeros. All share their memory.
   tensor zeros(element_type type, const extents& shape) { return {operands_.block(), type, shape}; }
   template <class Operation>
   request request_of(Operation operation) {
-    return [this, operation](executor& to) {
-      return submit(to, operation);
+    return [this, operation](executor& executor) {
+      return submit(executor, operation);
     };
   }
-  tensor complete(executor& by, const request& r) {
-    auto answer = r(by);
-    return wait(by, answer);
+  tensor complete(executor& executor, const request& r) {
+    auto answer = r(executor);
+    return wait(executor, answer);
   }
 
   /// A transform of `batch` rows of `length` elements; `kind` chooses one of eight.
@@ -118,7 +118,7 @@ class many_shapes : public executor_test {
   }
   /// Different transforms: of prime lengths, of powers of two in batches, and of other lengths.
   std::vector<request> transforms(std::size_t count) {
-    std::vector<request> all;
+    std::vector<request> requests;
     std::int64_t prime = 2;
     const auto is_prime = [](std::int64_t n) {
       for (std::int64_t d = 2; d * d <= n; ++d) {
@@ -126,25 +126,25 @@ class many_shapes : public executor_test {
       }
       return true;
     };
-    for (std::size_t i = 0; all.size() < count; ++i) {
+    for (std::size_t i = 0; requests.size() < count; ++i) {
       const auto step = static_cast<std::int64_t>(i);
       while (!is_prime(++prime)) {
       }
-      all.push_back(transform(i, prime, 1 + step % 3));
-      all.push_back(transform(i / 12, std::int64_t{1} << (i % 12), 2 + step / 96));
-      all.push_back(transform(i, 60 + 6 * step, 1 + step % 4));
+      requests.push_back(transform(i, prime, 1 + step % 3));
+      requests.push_back(transform(i / 12, std::int64_t{1} << (i % 12), 2 + step / 96));
+      requests.push_back(transform(i, 60 + 6 * step, 1 + step % 4));
     }
-    all.resize(count);
-    return all;
+    requests.resize(count);
+    return requests;
   }
   /// Different convolutions; none if the build has no library for them.
   std::vector<request> convolutions(std::size_t count) {
-    std::vector<request> all;
+    std::vector<request> requests;
     if (!descriptor_of(operation_type<conv2d>{}).makes_plans(runtime().device().id().kind))
-      return all;
+      return requests;
     auto generator = make_generator();
     std::set<std::string> shapes;
-    while (all.size() < count) {
+    while (requests.size() < count) {
       const auto d = random_conv2d_description(generator);
       const auto& g = d.geometry;
       const auto shape =
@@ -152,40 +152,40 @@ class many_shapes : public executor_test {
           ::testing::PrintToString(std::vector<std::int64_t>{
               g.padding.h, g.padding.w, g.stride.h, g.stride.w, g.dilation.h, g.dilation.w});
       if (!shapes.insert(shape).second) continue;
-      all.push_back(
+      requests.push_back(
           request_of(conv2d{.x = zeros(element_type::f32, d.x),
                             .w = zeros(element_type::f32, d.w),
                             .bias = d.has_bias ? zeros(element_type::f32, {d.w[0]}) : tensor(),
                             .geometry = d.geometry,
                             .activation = d.activation}));
     }
-    return all;
+    return requests;
   }
   /// Different products of matrices.
   std::vector<request> products(std::size_t count) {
-    std::vector<request> all;
-    for (std::int64_t i = 0; all.size() < count; ++i) {
+    std::vector<request> requests;
+    for (std::int64_t i = 0; requests.size() < count; ++i) {
       const auto m = 1 + i % 31;
       const auto n = 1 + i / 31 % 29;
       const auto k = 1 + i % 67;
-      all.push_back(request_of(
+      requests.push_back(request_of(
           gemm{.a = zeros(element_type::f32, {m, k}), .b = zeros(element_type::f32, {k, n})}));
     }
-    return all;
+    return requests;
   }
   /// Shapes of all kinds in a random order.
   std::vector<request> all_shapes() {
     const std::size_t count = shape_count();
-    auto all = convolutions(3 * count / 10);
-    all.reserve(count);
-    for (auto& r : products(count / 5)) all.push_back(std::move(r));
-    for (auto& r : transforms(count - all.size())) all.push_back(std::move(r));
-    std::shuffle(all.begin(), all.end(), make_generator());
-    return all;
+    auto requests = convolutions(3 * count / 10);
+    requests.reserve(count);
+    for (auto& r : products(count / 5)) requests.push_back(std::move(r));
+    for (auto& r : transforms(count - requests.size())) requests.push_back(std::move(r));
+    std::shuffle(requests.begin(), requests.end(), make_generator());
+    return requests;
   }
 
  private:
-  std::shared_ptr<memory_statistics> taken_ = std::make_shared<memory_statistics>();
+  std::shared_ptr<memory_statistics> pool_memory_ = std::make_shared<memory_statistics>();
   gpu_ref<float> operands_;
 };
 
@@ -205,16 +205,16 @@ TEST_P(many_shapes, need_the_bytes_of_the_caches) {
     if (i == requests.size() / 2) {
       resident_at_half = resident_bytes();
       outstanding_at_half = runtime().bytes_outstanding();
-      taken_at_half = taken().bytes.current;
+      taken_at_half = pool_memory().bytes.current;
     }
     (void)complete(*small, requests[i]);
     // The same shape again makes no plan and takes no memory from the driver.
-    const auto made = small->status().plans.made;
-    const auto allocations = taken().allocations.total;
+    const auto plan_count = small->status().plans.made;
+    const auto allocations = pool_memory().allocations.total;
     (void)complete(*small, requests[i]);
     const auto plans = small->status().plans;
-    ASSERT_EQ(plans.made, made) << i;
-    ASSERT_EQ(taken().allocations.total, allocations) << i;
+    ASSERT_EQ(plans.made, plan_count) << i;
+    ASSERT_EQ(pool_memory().allocations.total, allocations) << i;
     ASSERT_LE(plans.kept_bytes, max_plan_bytes);
   }
   const auto plans = small->status().plans;
@@ -226,7 +226,7 @@ TEST_P(many_shapes, need_the_bytes_of_the_caches) {
 
   const auto resident = resident_bytes();
   const auto outstanding = runtime().bytes_outstanding();
-  const auto held = taken().bytes.current;
+  const auto held = pool_memory().bytes.current;
   std::printf(
       "%s: %zu shapes, %llu plans, %zu kept with %zu bytes\n"
       "  process memory: %zu MiB at first, %zu at half, %zu at last\n"
@@ -250,17 +250,17 @@ TEST_P(many_shapes, of_one_program_need_the_bytes_of_the_cache) {
   const auto signal = p.input("signal");
   const auto power = p.add("power", power_spectrum{.x = p.add("spectrum", rfft{.x = signal})});
   const auto product = p.add("product", gemm{.a = power, .b = power.transposed()});
-  const program made = std::move(p).build({product});
+  const program program = std::move(p).build({product});
   const auto small = make_executor({.max_plan_bytes = program_bytes});
   for (std::size_t i = 0; i < shape_count(); ++i) {
     const auto n = static_cast<std::int64_t>(i);
-    const sluice::run asked{made, {zeros(element_type::f32, {1 + n % 7, 2 + n})}};
-    (void)run(*small, asked);
+    const sluice::run operation{program, {zeros(element_type::f32, {1 + n % 7, 2 + n})}};
+    (void)run(*small, operation);
     const auto plans = small->status().plans.made;
-    const auto allocations = taken().allocations.total;
-    (void)run(*small, asked);
+    const auto allocations = pool_memory().allocations.total;
+    (void)run(*small, operation);
     ASSERT_EQ(small->status().plans.made, plans) << i;
-    ASSERT_EQ(taken().allocations.total, allocations) << i;
+    ASSERT_EQ(pool_memory().allocations.total, allocations) << i;
     ASSERT_LE(small->status().plans.kept_bytes, program_bytes);
   }
   const auto plans = small->status().plans;

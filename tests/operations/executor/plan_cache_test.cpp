@@ -22,11 +22,11 @@ class aging_plan final : public operation_plan {
   explicit aging_plan(std::size_t bytes = 1) noexcept : bytes_(bytes) {}
   std::size_t bytes() const noexcept override { return bytes_; }
   bool obsolete() const noexcept override {
-    ++asked;
+    ++queries;
     return is_obsolete;
   }
   bool is_obsolete = false;
-  static inline std::size_t asked = 0;
+  static inline std::size_t queries = 0;
 
  private:
   std::size_t bytes_;
@@ -51,10 +51,10 @@ class plan_cache_test : public ::testing::Test {
 
 TEST_F(plan_cache_test, looks_at_a_bounded_number_of_plans) {
   for (int i = 0; i < 1000; ++i) (void)insert(i);
-  aging_plan::asked = 0;
+  aging_plan::queries = 0;
   (void)insert(1000);
-  EXPECT_LE(aging_plan::asked, 64U);
-  EXPECT_GT(aging_plan::asked, 0U);
+  EXPECT_LE(aging_plan::queries, 64U);
+  EXPECT_GT(aging_plan::queries, 0U);
 }
 
 TEST_F(plan_cache_test, drops_all_obsolete_plans_in_time) {
@@ -76,28 +76,28 @@ TEST_F(plan_cache_test, drops_all_obsolete_plans_in_time) {
 // However many large plans one client asks for, those of the others stay.
 TEST_F(plan_cache_test, drops_large_plans_before_small_ones) {
   constexpr std::size_t most = std::size_t{1} << 20U;
-  plan_cache kept(most);
-  const auto key = [](const char* kind, int number) {
+  plan_cache cache(most);
+  const auto make_key = [](const char* kind, int number) {
     return plan_key{nullptr, kind + std::to_string(number)};
   };
   const auto add = [&](const char* kind, int number, std::size_t bytes) {
-    kept.insert(key(kind, number), {std::make_shared<aging_plan>(bytes), {}});
-    EXPECT_LE(kept.bytes(), most);
+    cache.insert(make_key(kind, number), {std::make_shared<aging_plan>(bytes), {}});
+    EXPECT_LE(cache.bytes(), most);
   };
   for (int i = 0; i < 50; ++i) add("small", i, 4096);
   for (const auto bytes : {most / 4, most / 2, most / 4 * 3 - 4096, most / 8}) {
     for (int i = 0; i < 10; ++i) add("large", static_cast<int>(bytes) + i, bytes);
   }
-  const auto has = [&](const plan_key& wanted) {
-    return kept.find(plan_key_view{nullptr, wanted.bytes}) != nullptr;
+  const auto has = [&](const plan_key& key) {
+    return cache.find(plan_key_view{nullptr, key.bytes}) != nullptr;
   };
-  for (int i = 0; i < 50; ++i) EXPECT_TRUE(has(key("small", i))) << i;
-  EXPECT_TRUE(has(key("large", static_cast<int>(most / 8) + 9)));
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(has(make_key("small", i))) << i;
+  EXPECT_TRUE(has(make_key("large", static_cast<int>(most / 8) + 9)));
   // Small plans of the last use drop large ones, and older small ones once there are none.
   for (int i = 50; i < 400; ++i) add("small", i, 4096);
-  EXPECT_FALSE(has(key("large", static_cast<int>(most / 8) + 9)));
-  EXPECT_TRUE(has(key("small", 399)));
-  EXPECT_FALSE(has(key("small", 0)));
+  EXPECT_FALSE(has(make_key("large", static_cast<int>(most / 8) + 9)));
+  EXPECT_TRUE(has(make_key("small", 399)));
+  EXPECT_FALSE(has(make_key("small", 0)));
 }
 
 // Each entry is dropped while it is the next one to be looked at.
@@ -115,14 +115,14 @@ TEST_F(plan_cache_test, looks_on_after_the_next_plan_has_been_dropped) {
 /// Counts how often plans are asked about anything.
 class counting_plan final : public operation_plan {
  public:
-  bool obsolete() const noexcept override { return ++asked, false; }
-  std::size_t device_bytes() const noexcept override { return ++asked, bytes_on_device; }
-  bool captured() const noexcept override { return ++asked, is_captured; }
-  bool refuses_capture() const noexcept override { return ++asked, refuses; }
+  bool obsolete() const noexcept override { return ++queries, false; }
+  std::size_t device_bytes() const noexcept override { return ++queries, bytes_on_device; }
+  bool captured() const noexcept override { return ++queries, is_captured; }
+  bool refuses_capture() const noexcept override { return ++queries, refuses; }
   std::size_t bytes_on_device = 0;
   bool is_captured = false;
   bool refuses = false;
-  static inline std::size_t asked = 0;
+  static inline std::size_t queries = 0;
 };
 
 class many_plans : public ::testing::Test {
@@ -133,7 +133,7 @@ class many_plans : public ::testing::Test {
     // None of them is in use.
     while (cache_.captures().captured != 0) continue;
     for (std::size_t i = 0; i < count; i += 1000) (void)cache_.captures();
-    counting_plan::asked = 0;
+    counting_plan::queries = 0;
   }
   std::size_t insert(std::shared_ptr<counting_plan> plan) {
     cache_.insert(plan_key{nullptr, std::to_string(inserted_)}, {std::move(plan), {}});
@@ -152,7 +152,7 @@ class many_plans : public ::testing::Test {
 
 TEST_F(many_plans, are_not_visited_for_the_status) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(cache().captures().captured, 0U);
-  EXPECT_EQ(counting_plan::asked, 0U);
+  EXPECT_EQ(counting_plan::queries, 0U);
 }
 
 TEST_F(many_plans, are_counted_when_they_are_captured) {
@@ -185,12 +185,12 @@ TEST_F(many_plans, are_not_visited_for_an_allocation_that_fails) {
   const auto large = std::make_shared<counting_plan>();
   large->bytes_on_device = 1000;
   (void)insert(large);
-  counting_plan::asked = 0;
+  counting_plan::queries = 0;
   for (int i = 0; i < 10; ++i) {
     EXPECT_FALSE(cache().drop_obsolete());
     EXPECT_EQ(cache().device_bytes(), 1000U);
   }
-  EXPECT_LE(counting_plan::asked, 10U * 4096U);
+  EXPECT_LE(counting_plan::queries, 10U * 4096U);
   cache().drop_device_memory();
   EXPECT_EQ(cache().size(), count);
   EXPECT_EQ(cache().device_bytes(), 0U);

@@ -133,15 +133,15 @@ class scripted_plan final : public operation_plan {
 inline const operation_descriptor& descriptor_of(operation_type<planned>) {
   static const typed_operation_descriptor<planned, planned_call> descriptor(
       {.name = "planned",
-       .infer = [](const planned& op, inference& to) -> planned_call {
-         const auto& x = to.require(op.x);
-         const bool given = static_cast<bool>(op.y);
-         if (given) to.update(op.y);
-         (void)to.result(op.y, element_type::u32, x.shape);
+       .infer = [](const planned& op, inference& inference) -> planned_call {
+         const auto& x = inference.require(op.x);
+         const bool has_output = static_cast<bool>(op.y);
+         if (has_output) inference.update(op.y);
+         (void)inference.result(op.y, element_type::u32, x.shape);
          return {{op.key, op.plan_bytes, op.device_bytes, op.workspace_bytes},
                  x.size(),
                  op.added,
-                 given ? 2U : 0U,
+                 has_output ? 2U : 0U,
                  op.work,
                  {op.known_bytes, op.planning_work}};
        },
@@ -153,9 +153,9 @@ inline const operation_descriptor& descriptor_of(operation_type<planned>) {
                   return std::make_shared<scripted_plan>(call.key);
                 }},
        .compute =
-           [](const planned_call& call, const launch_of<planned>& at) {
-             const auto* const x = at.get<const std::uint32_t>(&planned::x);
-             auto* const y = at.get<std::uint32_t>(&planned::y);
+           [](const planned_call& call, const launch_of<planned>& launch) {
+             const auto* const x = launch.get<const std::uint32_t>(&planned::x);
+             auto* const y = launch.get<std::uint32_t>(&planned::y);
              for (std::size_t i = 0; i < call.count; ++i) {
                y[i] = (call.factor != 0 ? call.factor * y[i] : 0) + x[i] + call.added;
              }

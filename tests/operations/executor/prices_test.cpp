@@ -37,8 +37,8 @@ class prices : public executor_test {
 
 // It would occupy the lane for years.
 TEST_P(prices, refuse_work_that_has_no_end) {
-  const auto one = words(1);
-  const auto many = one.broadcast_to({std::int64_t{1} << 30U, std::int64_t{1} << 30U});
+  const auto x = words(1);
+  const auto many = x.broadcast_to({std::int64_t{1} << 30U, std::int64_t{1} << 30U});
   EXPECT_TRUE(throws(errc::unsupported, "device_service_options::limits::max_work",
                      [&] { (void)run(on(), reduce{.x = many}); }));
   expect_idle();
@@ -49,13 +49,13 @@ TEST_P(prices, refuse_programs_with_steps_that_have_no_end) {
   program_builder p;
   const auto x = p.input("x");
   const auto sum = p.add("sum", reduce{.x = x});
-  const auto made = std::move(p).build({sum});
+  const auto program = std::move(p).build({sum});
   const auto many = words(1).broadcast_to({std::int64_t{1} << 30U, std::int64_t{1} << 30U});
   EXPECT_TRUE(throws(errc::unsupported, "program: takes ", [&] {
-    (void)run(on(), sluice::run{made, {many}});
+    (void)run(on(), sluice::run{program, {many}});
   }));
   EXPECT_TRUE(throws(errc::unsupported, "max_work", [&] {
-    (void)run(on(), prepare{made, {tensor_spec::of(many)}});
+    (void)run(on(), prepare{program, {tensor_spec::of(many)}});
   }));
   expect_idle();
 }
@@ -70,19 +70,19 @@ TEST_P(prices, grow_with_the_work_of_an_operation) {
   struct {
     double work;
     std::function<void(executor&)> request;
-  } const all[]{{3 * 65536 + 524288,
-                 [&](executor& by) {
-                   (void)run(by, gemm{.a = view({256, 256}), .b = view({256, 256})});
-                 }},
-                {2 * 7 * 512 + 7 * 512 * 10, [&](executor& by) {
-                   (void)run(by, fft{.x = view({7, 512}, element_type::c64)});
-                 }}};
-  for (const auto& one : all) {
-    const auto enough = make_executor({.max_work = one.work});
-    EXPECT_NO_THROW(one.request(*enough));
-    const auto less = make_executor({.max_work = one.work - 1});
-    EXPECT_TRUE(
-        throws(errc::unsupported, "executor_options::max_work is ", [&] { one.request(*less); }));
+  } const cases[]{{3 * 65536 + 524288,
+                   [&](executor& executor) {
+                     (void)run(executor, gemm{.a = view({256, 256}), .b = view({256, 256})});
+                   }},
+                  {2 * 7 * 512 + 7 * 512 * 10, [&](executor& executor) {
+                     (void)run(executor, fft{.x = view({7, 512}, element_type::c64)});
+                   }}};
+  for (const auto& priced : cases) {
+    const auto enough = make_executor({.max_work = priced.work});
+    EXPECT_NO_THROW(priced.request(*enough));
+    const auto less = make_executor({.max_work = priced.work - 1});
+    EXPECT_TRUE(throws(errc::unsupported, "executor_options::max_work is ",
+                       [&] { priced.request(*less); }));
     EXPECT_EQ(less->status().plans.made, 0U);
   }
 }
@@ -95,14 +95,14 @@ TEST_P(prices, of_programs_are_those_of_their_steps) {
   const auto y = p.add("first", planned{.x = x, .key = 1, .work = 50, .known_bytes = 300});
   const auto z = p.add("second", planned{.x = y, .key = 1, .work = 70, .known_bytes = 300});
   const auto last = p.add("third", planned{.x = z, .key = 2, .known_bytes = 200});
-  const auto made = std::move(p).build({last});
+  const auto program = std::move(p).build({last});
   const auto words_in = words();
   // Three steps with two operands of 4 elements, and the operands of the run itself.
   constexpr double work = 120 + 3 * 8 + 8;
   const auto run_with = [&](const executor_options& options) {
-    const auto by = make_executor(options);
-    const auto result = run(*by, sluice::run{made, {words_in}});
-    return by->status().plans.made;
+    const auto executor = make_executor(options);
+    const auto result = run(*executor, sluice::run{program, {words_in}});
+    return executor->status().plans.made;
   };
   EXPECT_EQ(run_with({.max_work = work}), 1U);
   EXPECT_TRUE(throws(errc::unsupported, "max_work", [&] { run_with({.max_work = work - 1}); }));
@@ -141,16 +141,16 @@ TEST_P(prices, refuse_a_transform_whose_tables_do_not_fit_beside_other_plans) {
   program_builder p;
   const auto x = p.input("x");
   const auto y = p.add("y", fft{.x = x});
-  const auto made = std::move(p).build({y});
+  const auto program = std::move(p).build({y});
   const auto signal = [](std::int64_t length) {
     return tensor_spec::row_major(element_type::c64, {1, length});
   };
   EXPECT_TRUE(throws(errc::unsupported, "limits::max_host_bytes_of_plan is 201326592", [&] {
-    (void)run(on(), prepare{made, {signal((std::int64_t{1} << 22U) + 7)}});
+    (void)run(on(), prepare{program, {signal((std::int64_t{1} << 22U) + 7)}});
   }));
   expect_idle();
   // Every length up to 2^20 is possible.
-  (void)run(on(), prepare{made, {signal((1 << 14U) + 27)}});
+  (void)run(on(), prepare{program, {signal((1 << 14U) + 27)}});
   EXPECT_EQ(on().status().plans.made, 1U);
 }
 

@@ -439,7 +439,7 @@ TEST_P(request_options_test, no_sender_takes_more_than_its_share) {
 TEST_P(request_options_test, bounds_the_bytes_of_waiting_requests) {
   script().hold(1);
   const auto x = words(1);
-  auto one = send({.x = x, .key = 1});
+  auto answer = send({.x = x, .key = 1});
   const auto bytes = on().status().bytes;
   EXPECT_GT(bytes, sizeof(planned));
   const auto small = make_executor({.max_waiting_bytes = 3 * bytes});
@@ -452,7 +452,7 @@ TEST_P(request_options_test, bounds_the_bytes_of_waiting_requests) {
   auto alone = submit(*smallest, planned{.x = x, .key = 1});
   EXPECT_FALSE(alone.answered());
   script().open(1);
-  (void)wait(one);
+  (void)wait(answer);
   for (auto& a : waiting) (void)wait(*small, a);
   (void)wait(*smallest, alone);
 }
@@ -460,7 +460,7 @@ TEST_P(request_options_test, bounds_the_bytes_of_waiting_requests) {
 TEST_P(request_options_test, no_sender_takes_more_than_its_share_of_the_bytes) {
   script().hold(1);
   const auto x = words(1);
-  auto one = send({.x = x, .key = 1});
+  auto answer = send({.x = x, .key = 1});
   const auto bytes = on().status().bytes;
   const auto small = make_executor({.max_waiting_bytes = 4 * bytes});
   std::vector<pending_answer> waiting;
@@ -476,7 +476,7 @@ TEST_P(request_options_test, no_sender_takes_more_than_its_share_of_the_bytes) {
     }
   }
   script().open(1);
-  (void)wait(one);
+  (void)wait(answer);
   for (auto& a : waiting) (void)wait(*small, a);
   // The share is free again.
   auto again = send_to_small(alice);

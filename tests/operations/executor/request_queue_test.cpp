@@ -183,7 +183,7 @@ class queued_request final : public detail::operation_request {
     return nullptr;
   }
   std::size_t bytes() const noexcept override { return 1; }
-  void wait_for(std::shared_ptr<const void> job) noexcept { planned_by = std::move(job); }
+  void wait_for(std::shared_ptr<const void> job) noexcept { plan_job = std::move(job); }
 
  private:
   void drop_operands() noexcept override {}

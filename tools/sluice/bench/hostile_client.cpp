@@ -37,9 +37,9 @@ struct no_call {};
 static const operation_descriptor& descriptor_of(operation_type<throwing>) {
   static const typed_operation_descriptor<throwing, no_call> descriptor(
       {.name = "throwing",
-       .infer = [](const throwing& op, inference& to) -> no_call {
-         const auto& x = to.require(op.x);
-         (void)to.result(op.y, x.type, x.shape);
+       .infer = [](const throwing& op, inference& inference) -> no_call {
+         const auto& x = inference.require(op.x);
+         (void)inference.result(op.y, x.type, x.shape);
          return {};
        },
        .host = {.library = "none"},
