@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/core/enumerators.hpp"
 #include "operations/executor/followed_requests.hpp"
-#include "operations/executor/hazards.hpp"
-#include "operations/executor/known_plans.hpp"
 #include "operations/executor/memory_with_plans.hpp"
 #include "operations/executor/plan_cache.hpp"
+#include "operations/executor/plan_exchange.hpp"
 #include "operations/executor/planning.hpp"
 #include "operations/executor/prices.hpp"
+#include "operations/executor/request_checks.hpp"
 #include "operations/executor/request_launcher.hpp"
+#include "operations/executor/request_plans.hpp"
 #include "operations/executor/request_queue.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
-#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/executor.hpp>
 
 #include <algorithm>
-#include <set>
-#include <string>
-#include <string_view>
+#include <optional>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 namespace {
@@ -31,30 +27,18 @@ using operations::followed_requests;
 using operations::memory_with_plans;
 using operations::owner_mailbox;
 using operations::plan_cache;
+using operations::plan_exchange;
 using operations::plan_job;
-using operations::plan_key;
-using operations::plan_key_view;
 using operations::planning;
 using operations::request_launcher;
+using operations::request_plans;
 using operations::request_queue;
 
-/// @throws error as `access_all`
-void check_owner(const device_runtime& runtime, const inference::use& u) {
-  detail::check_block(runtime, u.operand.value->value().block(), u.access, u.operand.name);
-}
-
-request_queue::limits limits_of(const executor_options& o) noexcept {
+operations::queue_limits limits_of(const executor_options& o) noexcept {
   const auto share = o.max_waiting_of_sender != 0 ? o.max_waiting_of_sender
                                                   : std::max<std::size_t>(1, o.max_waiting / 2);
   return {o.max_waiting, o.max_waiting_bytes, share,
           std::max<std::size_t>(1, o.max_waiting_bytes / 2)};
-}
-
-/// The key of the plan of a request, which has its bytes.
-plan_key_view key_of(const operation_request& r, device_kind kind) {
-  const auto bytes = r.descriptor.key(kind, r.call);
-  return {&r.descriptor,
-          std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
 }
 
 }  // namespace
@@ -65,13 +49,14 @@ class executor::core {
        executor_options options)
       : lane_(std::move(service), {.priority = options.priority}),
         libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
-        max_plan_bytes_(options.max_plan_bytes),
-        plans_(options.max_plan_bytes),
-        memory_(lane_.runtime(), plans_),
+        cache_(options.max_plan_bytes),
+        memory_(lane_.runtime(), cache_),
         prices_(operations::price_limits::from(options, lane_.service().limits(), kind())),
         planning_(lane_.service(), libraries_, mailbox_, prices_, options.max_device_bytes_of_plan),
+        plans_(kind(), cache_, memory_, planning_),
         launcher_(lane_, *libraries_, memory_, planning_, std::move(trace)),
-        waiting_(limits_of(options)) {
+        waiting_(limits_of(options)),
+        exchange_(plans_, cache_, planning_, mailbox_, options.max_plan_bytes) {
     lane_.keep(libraries_);
   }
   core(const core&) = delete;
@@ -88,51 +73,35 @@ class executor::core {
     lane_.on_room(std::move(wake));
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
-  void join_lanes(detail::lane_choice::lane& one) {
-    one.choice().plans().join(mailbox_);
-    waiting_.on_change(one);
-    joined_ = &one;
-    learn();
+  void join_lanes(detail::lane_choice::lane& lane) {
+    exchange_.join(lane);
+    waiting_.on_change(lane);
     planning_.start();
   }
-  [[nodiscard]] shared_plans plans_of_other_lanes() const noexcept {
-    if (lacks_plans_) return shared_plans::unavailable;
-    const bool all =
-        requested_.empty() && (joined_ == nullptr || learned_ == joined_->choice().plans().count());
-    return all ? shared_plans::made : shared_plans::missing;
-  }
+  [[nodiscard]] shared_plans plans_of_other_lanes() const noexcept { return exchange_.state(); }
   /// Returns the number for `end_bulk`.
   [[nodiscard]] std::uint64_t begin_bulk() noexcept {
     ++in_bulk_;
     return waiting_.last_number();
   }
-  /// The requests of a sender since `begin_bulk`, as far as they wait, keep `bytes` of host memory
-  /// together.
-  void end_bulk(request_sender sender, std::uint64_t begun, std::size_t bytes) noexcept {
+  /// The requests of a sender since `begin_bulk`, which returned `number`, keep `bytes` of host
+  /// memory together, as far as they wait.
+  void end_bulk(request_sender sender, std::uint64_t number, std::size_t bytes) noexcept {
     const detail::no_room_wait_scope no_wait;
     --in_bulk_;
-    waiting_.charge_later(sender, begun, bytes);
+    waiting_.charge_later(sender, number, bytes);
     if (!waiting_.empty() && !gather()) launch_waiting();
   }
-  void prepare(const launch_descriptor& descriptor) noexcept {
-    if (is_prepared(descriptor)) return;
-    try {
-      requested_.insert(&descriptor);
-      (void)planning_.request({&descriptor, {}, true}, nullptr, {});
-      planning_.start();
-    } catch (...) {
-      // The first request tries again, or is answered with the reason.
-    }
-  }
+  void prepare(const launch_descriptor& descriptor) noexcept { plans_.prepare(descriptor); }
 
   [[nodiscard]] detail::owner_memory& memory() noexcept { return waiting_.memory(); }
-  void submit(request_queue::pointer asked) noexcept {
+  void submit(request_queue::pointer request) noexcept {
     const detail::no_room_wait_scope no_wait;
     if (gathering_ && in_bulk_ == 0 && ++gathered_ >= fullest_batch) {
       gathered_ = 0;
       launch_waiting();
     }
-    auto& r = *asked;
+    auto& r = *request;
     const auto& device = lane_.runtime().device();
     auto refusal = device.lost() ? std::optional(device.loss()) : std::nullopt;
     // These cost next to nothing: `infer` may work out a long program. Under load, many requests
@@ -145,7 +114,7 @@ class executor::core {
     if (!refusal) {
       refusal = failure_of([&] {
         waits = !admit(r, bytes);
-        if (waits) wait(asked);
+        if (waits) wait(request);
       });
     }
     if (refusal) {
@@ -167,13 +136,13 @@ class executor::core {
     gathering_ = false;
     for (auto job = mailbox_->take(); job != nullptr;) {
       auto next = std::exchange(job->next, nullptr);
-      if (!retry(job)) accept(*job);
+      if (!plans_.retry(job)) accept(*job);
       job = std::move(next);
     }
     if (lane_.runtime().device().lost()) {
       fail(waiting_.take_all(), lane_.runtime().device().loss());
     } else {
-      learn();
+      exchange_.learn();
       launch_waiting();
     }
   }
@@ -194,10 +163,10 @@ class executor::core {
   [[nodiscard]] queue_status status() noexcept {
     auto s = waiting_.status(timer().now());
     const auto& account = planning_.account();
-    const auto captures = plans_.captures();
+    const auto captures = cache_.captures();
     s.plans = {.made = account.made.load(std::memory_order_relaxed),
-               .kept = plans_.size(),
-               .kept_bytes = plans_.bytes(),
+               .kept = cache_.size(),
+               .kept_bytes = cache_.bytes(),
                // Acquire: the destruction of a plan that is not counted happens before.
                .alive = account.alive.load(std::memory_order_acquire),
                .alive_bytes = account.alive_bytes.load(std::memory_order_relaxed),
@@ -211,28 +180,16 @@ class executor::core {
  private:
   [[nodiscard]] device_kind kind() const noexcept { return lane_.runtime().device().id().kind; }
   [[nodiscard]] sluice::timer& timer() const noexcept { return lane_.service().timer(); }
-  [[nodiscard]] bool is_prepared(const launch_descriptor& descriptor) const noexcept {
-    return !descriptor.has_libraries(kind()) || prepared_.contains(&descriptor);
-  }
 
   /// Checks an inferred request and finds its plan. Returns whether it can be launched at once.
   /// There was room for the request when it had `bytes`, before it was inferred.
   [[nodiscard]] bool admit(operation_request& r, std::size_t bytes) {
-    require_memory(r);
-    r.descriptor.check(kind(), r.call);
-    prices_.require(r.descriptor, r.descriptor.facts(r.call), r.uses());
-    operations::require_enumerator("priority", r.options.priority, request_priority::low);
-    operations::require_enumerator("reply", r.options.reply, reply_on::enqueued);
-    operations::require_enumerator("bits", r.options.bits, result_bits::as_if_alone);
-    for (const auto& u : r.uses()) {
-      if (*u.operand.value && !u.ignored) check_owner(lane_.runtime(), u);
-    }
-    operations::check_aliasing(r.uses());
+    operations::check_request(r, lane_.runtime(), prices_, memory_.physical());
     if (const auto inferred = r.bytes(); inferred != bytes || r.shared()[0].identity != nullptr) {
       waiting_.require_room(r, inferred);
     }
     if (r.options.deadline || r.options.id != 0) follow(r);
-    find_plan(r);
+    plans_.find(r);
     r.most_in_batch = most_in_batch(r);
     if (!waiting_.empty() || r.plan_job != nullptr || launching_) return false;
     if (lane_.full(commands_of(r))) return false;
@@ -242,16 +199,16 @@ class executor::core {
   [[nodiscard]] static std::size_t most_in_batch(const operation_request& r) noexcept {
     if (r.options.bits == result_bits::as_if_alone) return 0;
     const auto* const batches = r.descriptor.batches();
-    const auto most = batches != nullptr ? batches->most_in_batch(r.call) : 0;
-    if (most < 2) return 0;
+    const auto limit = batches != nullptr ? batches->most_in_batch(r.call) : 0;
+    if (limit < 2) return 0;
     const auto alignment = batches->batch_alignment();
-    std::size_t used = 0;
+    std::size_t count = 0;
     for (const auto& u : r.uses()) {
       const auto address = reinterpret_cast<std::uintptr_t>(u.operand.value->value().address());
       if (u.packed || (!u.ignored && address % alignment != 0)) return 0;
-      if (u.stated || (*u.operand.value && !u.ignored)) ++used;
+      if (u.stated || (*u.operand.value && !u.ignored)) ++count;
     }
-    return used > detail::joint_launches::max_uses ? 0 : most;
+    return count > detail::joint_launches::max_uses ? 0 : limit;
   }
   [[nodiscard]] static bool share_batch(const operation_request& founder,
                                         const operation_request& r) noexcept {
@@ -260,143 +217,14 @@ class executor::core {
            founder.shares_batch(r);
   }
 
-  /// Refuses a request whose new outputs and packed copies exceed the memory of the device. No plan
-  /// is made for it.
-  void require_memory(operation_request& r) const {
-    if (const auto bytes = r.described_bytes(); bytes > memory_.physical()) {
-      throw error(errc::out_of_memory, "inputs: take " + std::to_string(bytes) +
-                                           " bytes with the outputs, but the device has " +
-                                           std::to_string(memory_.physical()) + " bytes of memory");
-    }
-    std::size_t sum = 0;
-    for (const auto& u : r.uses()) {
-      const bool is_new = u.stated && !*u.operand.value;
-      if (!is_new && (!u.packed || u.ignored)) continue;
-      if (u.spec->bytes() > memory_.physical() - sum) {
-        throw error(
-            errc::out_of_memory,
-            std::string(u.operand.name) + (is_new ? ": takes " : ": its packed copy takes ") +
-                std::to_string(u.spec->bytes()) + " bytes, but the device has " +
-                std::to_string(memory_.physical()) + " bytes of memory for all outputs and copies");
-      }
-      sum += u.spec->bytes();
-    }
-  }
-
-  /// Finds the plan and the library objects of a request, or has them made.
-  void find_plan(operation_request& r) {
-    find_plan_of_operation(r);
-    const auto& copy = descriptor_of(operation_type<strided_copy>{});
-    if (r.plan_job != nullptr || is_prepared(copy)) return;
-    const auto uses = r.uses();
-    if (std::any_of(uses.begin(), uses.end(), [](const auto& u) { return u.packed; })) {
-      r.plan_job = planning_.request({&copy, {}, true}, nullptr, r.sender);
-    }
-  }
-  void find_plan_of_operation(operation_request& r) {
-    if (r.descriptor.makes_plans(kind())) {
-      const auto key = key_of(r, kind());
-      const auto* const known = plans_.find(key);
-      if (known == nullptr) {
-        plans_.drop_some_obsolete();  // the new plan may need their memory
-        const auto shared = r.share_call();
-        r.plan_job = planning_.request(plan_key(key), &shared.call, r.sender, shared.owner,
-                                       r.shared_device_bytes());
-      } else if (known->failure) {
-        throw *known->failure;
-      } else {
-        r.plan = known->plan;
-      }
-    } else if (!is_prepared(r.descriptor)) {
-      r.plan_job = planning_.request({&r.descriptor, {}, true}, nullptr, r.sender);
-    }
-  }
-
-  /// Has a plan made again if there is memory for it once no other one is kept.
-  [[nodiscard]] bool retry(const std::shared_ptr<plan_job>& job) noexcept {
-    const auto& why = job->outcome.failure;
-    if (!why || !memory_.frees(job->device_bytes, *why)) return false;
-    try {
-      planning_.retry(job);
-      return true;
-    } catch (...) {
-      return false;
-    }
-  }
-
-  /// Has the next plan made that another lane has made and this one has not.
-  void learn() noexcept {
-    if (joined_ == nullptr || !learns()) return;
-    auto& known = joined_->choice().plans();
-    for (; !learning_ && learned_ < known.count(); ++learned_) {
-      try {
-        const auto plan = known.find(learned_);
-        if (!plan || has(plan->key)) continue;
-        const auto owner = plan->owner.lock();
-        if (plan->has_owner && !owner) continue;  // no request can need it any more
-        if (plan->bytes > max_plan_bytes_ - std::min(plans_.bytes(), max_plan_bytes_)) {
-          lacks_plans_ = true;
-          continue;
-        }
-        learning_ = planning_.request(plan_key(plan->key), plan->call ? &*plan->call : nullptr, {},
-                                      owner, plan->shared_device_bytes);
-        break;
-      } catch (...) {
-        lacks_plans_ = true;
-      }
-    }
-    joined_->note_plans(learned_);
-  }
-  /// Whether senders may move to the lane from one that is opened on demand, or it is such a lane.
-  [[nodiscard]] bool learns() const noexcept {
-    const auto& choice = joined_->choice();
-    return choice.on_demand(joined_->number()) || choice.on_demand(1);
-  }
-  [[nodiscard]] bool has(const plan_key& key) {
-    return key.only_libraries
-               ? is_prepared(*key.descriptor)
-               : plans_.find({key.descriptor, key.bytes, key.only_libraries}) != nullptr;
-  }
-  /// Tells the other lanes of a plan that has been made.
-  void share(const plan_job& job) noexcept {
-    auto& choice = joined_->choice();
-    // Each lane has the plans of the first one. Before the other lanes learn of this one.
-    if (joined_->number() == 0) {
-      const auto lanes = max_plan_bytes_ / std::max<std::size_t>(1, plans_.bytes());
-      choice.limit_on_demand(std::max<std::size_t>(1, lanes) - 1);
-    }
-    if (!job.outcome.failure) {
-      choice.plans().add(job, mailbox_);
-    } else if (learning_.get() == &job || job.key.only_libraries) {
-      lacks_plans_ = true;
-    }
-    if (learning_.get() == &job) {
-      learning_.reset();
-      ++learned_;
-    }
-  }
-
   /// Passes the outcome of a job on to the requests that wait for it.
   void accept(plan_job& job) noexcept {
     planning_.note_taken(job);
-    const auto outcome = job.outcome;
-    try {
-      if (!outcome.failure) {
-        prepared_.insert(job.key.descriptor);
-        requested_.erase(job.key.descriptor);
-        prepared_.insert(&descriptor_of(operation_type<strided_copy>{}));
-      }
-      // Another failure may not happen again.
-      if (outcome.plan || (outcome.failure && outcome.failure->code() == errc::unsupported)) {
-        if (plans_.insert(plan_key(job.key), outcome)) lacks_plans_ = true;
-      }
-    } catch (...) {
-      // There is no memory to remember it.
-    }
-    if (joined_ != nullptr) share(job);
+    exchange_.share(job, plans_.keep(job));
     job.owner.reset();  // it may own memory of a client, and others keep the job for a while
+    const auto outcome = job.outcome;
     if (outcome.failure) {
-      fail(waiting_.take_planned_by(&job), *outcome.failure);
+      fail(waiting_.take_waiting_for(&job), *outcome.failure);
     } else {
       waiting_.give_plan(&job, outcome.plan);
     }
@@ -416,9 +244,9 @@ class executor::core {
   void set_alarm() {
     const auto first = followed_.first_deadline();
     if (!first || (alarm_ && alarm_->when <= *first)) return;
-    const auto later = alarm_;
+    const auto old_alarm = alarm_;
     alarm_ = timer().call_at(*first, [mailbox = mailbox_] { mailbox->wake(); });
-    if (later) timer().cancel(*later);
+    if (old_alarm) timer().cancel(*old_alarm);
   }
   /// Answers the requests whose deadline has come.
   void expire() noexcept {
@@ -438,15 +266,15 @@ class executor::core {
 
   /// Gives a request a place in the queue. Takes it only if nothing is thrown.
   /// @throws std::bad_alloc if there is no memory
-  void wait(request_queue::pointer& asked) {
-    asked->arrived = timer().now();
-    waiting_.add(asked);
+  void wait(request_queue::pointer& request) {
+    request->arrived = timer().now();
+    waiting_.add(request);
     if (!gather()) launch_waiting();
   }
   /// Answers requests that were taken out before the first answer, because its receiver may submit
   /// another one.
-  static void fail(const request_queue::list& taken, const error& why) noexcept {
-    for (const auto& r : taken) r->fail(why);
+  static void fail(const request_queue::list& requests, const error& why) noexcept {
+    for (const auto& r : requests) r->fail(why);
   }
 
   /// Whether the owner has further requests at hand.
@@ -479,8 +307,8 @@ class executor::core {
       }
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
-      if (const auto most = (*next).most_in_batch; most != 0) {
-        launch_batch(waiting_.take_batch(next, with_room(*next, most), share_batch));
+      if (const auto limit = (*next).most_in_batch; limit != 0) {
+        launch_batch(waiting_.take_batch(next, batch_size(*next, limit), share_batch));
       } else {
         launch(*waiting_.take(next));
       }
@@ -493,21 +321,22 @@ class executor::core {
     return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) +
            r.transfer_commands();
   }
-  /// The number of requests like `r`, at most `most`, for whose device commands there is room. At
+  /// The number of requests like `r`, at most `limit`, for whose device commands there is room. At
   /// least one.
-  [[nodiscard]] std::size_t with_room(const operation_request& r, std::size_t most) const noexcept {
+  [[nodiscard]] std::size_t batch_size(const operation_request& r,
+                                       std::size_t limit) const noexcept {
     const auto room = lane_.room_for_commands();
     const auto commands = [&](std::size_t count) {
       return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
              count * r.transfer_commands();
     };
-    while (most > 1 && commands(most) > room) most = (most + 1) / 2;
-    return most;
+    while (limit > 1 && commands(limit) > room) limit = (limit + 1) / 2;
+    return limit;
   }
   void launch(operation_request& r) noexcept {
-    const bool outer = std::exchange(launching_, true);
+    const bool was_launching = std::exchange(launching_, true);
     launcher_.launch(r);
-    launching_ = outer;
+    launching_ = was_launching;
   }
   /// Launches requests together. There is at least one.
   void launch_batch(request_queue::list requests) noexcept {
@@ -526,22 +355,17 @@ class executor::core {
 
   sluice::lane lane_;
   std::shared_ptr<lane_libraries> libraries_;
-  std::set<const launch_descriptor*> prepared_;
-  std::set<const launch_descriptor*> requested_;  // by `prepare`, and not prepared yet
-  const std::size_t max_plan_bytes_;
-  plan_cache plans_;
+  plan_cache cache_;
   memory_with_plans memory_;
   std::shared_ptr<owner_mailbox> mailbox_ = std::make_shared<owner_mailbox>();
   const operations::price_limits prices_;
   planning planning_;
+  request_plans plans_;
   request_launcher launcher_;
   followed_requests followed_;
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
-  detail::lane_choice::lane* joined_ = nullptr;
-  std::shared_ptr<const plan_job> learning_;  // that makes a plan of another lane
-  std::uint64_t learned_ = 0;                 // of `known_plans`
-  bool lacks_plans_ = false;                  // it cannot make all of them, or has dropped some
+  plan_exchange exchange_;
   // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
   // hazard with those that are on their way, and calls must not nest without a bound.
   bool launching_ = false;
@@ -562,8 +386,8 @@ void executor::on_wake(std::function<void()> wake) {
 void executor::on_more(std::function<bool()> more) {
   core_->on_more(std::move(more));
 }
-void executor::join_lanes(detail::lane_choice::lane& one) {
-  core_->join_lanes(one);
+void executor::join_lanes(detail::lane_choice::lane& lane) {
+  core_->join_lanes(lane);
 }
 executor::shared_plans executor::plans_of_other_lanes() const noexcept {
   return core_->plans_of_other_lanes();
@@ -587,8 +411,8 @@ void executor::submit_operation(const operation_descriptor& descriptor, void* op
                                 const request_options& options, reply_token<tensor>&& token,
                                 request_sender sender) noexcept {
   try {
-    request_options own = options;
-    submit(descriptor.make_request(memory(), operation, std::move(own), sender,
+    request_options settings = options;
+    submit(descriptor.make_request(memory(), operation, std::move(settings), sender,
                                    reply_token<tensor>(token)));
   } catch (...) {
     // The client that gets the error shares its memory with nobody.
@@ -596,8 +420,8 @@ void executor::submit_operation(const operation_descriptor& descriptor, void* op
     token.fail(current_error());
   }
 }
-void executor::submit(detail::owner_pointer<detail::operation_request> asked) noexcept {
-  core_->submit(std::move(asked));
+void executor::submit(detail::owner_pointer<detail::operation_request> request) noexcept {
+  core_->submit(std::move(request));
 }
 void executor::work() noexcept {
   core_->work();

@@ -146,8 +146,9 @@ TEST_P(request_queue_test, random_requests_keep_the_order_of_their_hazards) {
     for (auto k = begin; k < end; ++k) {
       expected[written][k] = 2 * expected[written][k] + expected[x][k];
     }
-    const auto part = [&](std::size_t of) {
-      return blocks[of].slice(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+    const auto part = [&](std::size_t number) {
+      return blocks[number].slice(0, static_cast<std::int64_t>(begin),
+                                  static_cast<std::int64_t>(end));
     };
     send({.x = part(x), .y = part(written)}, static_cast<request_priority>(draw(3)), {draw(5)}, 3);
   }
@@ -164,8 +165,8 @@ INSTANTIATE_TEST_SUITE_P(devices, request_queue_test, ::testing::Values("host"),
 class queued_request final : public detail::operation_request {
  public:
   queued_request(tensor read, tensor written, request_priority priority,
-                 request_sender from) noexcept
-      : operation_request(descriptor_of(operation_type<planned>{}), {.priority = priority}, from,
+                 request_sender client) noexcept
+      : operation_request(descriptor_of(operation_type<planned>{}), {.priority = priority}, client,
                           {}),
         operands_{operand(std::move(read)), operand(std::move(written))} {
     for (std::size_t i = 0; i < uses_.size(); ++i) uses_[i].operand.value = &operands_[i];
@@ -198,18 +199,18 @@ class held_back_requests : public ::testing::Test {
     return runtime_.allocate<std::uint8_t>(count, stream_, "bytes");
   }
   void add(tensor read, tensor written, request_priority priority, std::uint64_t sender) {
-    auto made = detail::make_owned<queued_request, detail::operation_request>(
+    auto request = detail::make_owned<queued_request, detail::operation_request>(
         queue_.memory(), std::move(read), std::move(written), priority, request_sender{sender});
-    queue_.add(made);
+    queue_.add(request);
   }
   /// Adds a request that waits for a plan; nullptr: for none.
   void add_planned(std::shared_ptr<const void> job, request_priority priority, std::uint64_t sender,
                    std::uint64_t id = 0) {
-    auto made = detail::make_owned<queued_request, detail::operation_request>(
+    auto request = detail::make_owned<queued_request, detail::operation_request>(
         queue_.memory(), tensor(), tensor(), priority, request_sender{sender});
-    static_cast<queued_request&>(*made).wait_for(std::move(job));
-    made->options.id = id;
-    queue_.add(made);
+    static_cast<queued_request&>(*request).wait_for(std::move(job));
+    request->options.id = id;
+    queue_.add(request);
   }
   /// Takes the next request. Returns its number.
   std::uint64_t take_number() {
@@ -250,26 +251,26 @@ TEST_F(held_back_requests, delay_another_sender_by_few_launches) {
   constexpr std::size_t hostile = 3000;
   constexpr std::uint64_t senders = 20;
   constexpr std::uint64_t innocent = 1000;
-  const auto all = bytes(low);
+  const auto block = bytes(low);
   const auto z = bytes();
   // The last one of them that is added is the first one to leave.
   for (std::size_t i = 0; i < low; ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    add({}, all.slice(0, at, at + 1),
+    const auto begin = static_cast<std::int64_t>(i);
+    add({}, block.slice(0, begin, begin + 1),
         i < low / 2 ? request_priority::low : request_priority::normal, 1);
   }
   add({}, z, request_priority::normal, 2);
   for (std::size_t i = 0; i < hostile; ++i) {
-    add(all, {}, request_priority::high, 100 + i % senders);
+    add(block, {}, request_priority::high, 100 + i % senders);
   }
   add(z, {}, request_priority::high, innocent);
   std::size_t before = 0;
-  std::uint64_t taken = 0;
-  for (; taken != 2; taken = take()) ASSERT_LE(++before, low + 1);
+  std::uint64_t requests = 0;
+  for (; requests != 2; requests = take()) ASSERT_LE(++before, low + 1);
   // Each of the hostile requests loses its first blocker at once.
   EXPECT_LE(queue().visits(), 400 * before + 2 * hostile);
   std::size_t after = 0;
-  for (; taken != innocent; taken = take()) ASSERT_LE(++after, 2 * senders);
+  for (; requests != innocent; requests = take()) ASSERT_LE(++after, 2 * senders);
   while (take() != 0) continue;
   EXPECT_TRUE(queue().empty());
 }
@@ -305,9 +306,9 @@ TEST_F(requests_with_plans, are_visited_once_when_these_cannot_be_made) {
   const auto jobs = make_jobs(count);
   for (const auto& job : jobs) add_planned(job, request_priority::normal, 1);
   for (std::size_t i = count; i-- > 0;) {
-    const auto taken = queue().take_planned_by(jobs[i].get());
-    ASSERT_EQ(taken.size(), 1U);
-    ASSERT_EQ(taken.front()->number, i + 1);
+    const auto requests = queue().take_waiting_for(jobs[i].get());
+    ASSERT_EQ(requests.size(), 1U);
+    ASSERT_EQ(requests.front()->number, i + 1);
   }
   EXPECT_LE(queue().visits(), count);
   EXPECT_TRUE(queue().empty());
@@ -335,9 +336,9 @@ TEST_F(requests_with_plans, keep_their_order) {
     }
     return numbers;
   };
-  const auto numbers_in = [](const operations::request_queue::list& taken) {
+  const auto numbers_in = [](const operations::request_queue::list& requests) {
     std::vector<std::uint64_t> numbers;
-    for (const auto& r : taken) numbers.push_back(r->number);
+    for (const auto& r : requests) numbers.push_back(r->number);
     std::sort(numbers.begin(), numbers.end());
     return numbers;
   };
@@ -363,13 +364,13 @@ TEST_F(requests_with_plans, keep_their_order) {
     } else if (what < 10) {
       const auto* const job = draw_waiting().job;
       if (job == nullptr) continue;
-      const auto taken = queue().take_planned_by(job);
-      ASSERT_EQ(numbers_in(taken), numbers_of([&](const auto& r) { return r.job == job; }));
+      const auto requests = queue().take_waiting_for(job);
+      ASSERT_EQ(numbers_in(requests), numbers_of([&](const auto& r) { return r.job == job; }));
       std::erase_if(waiting, [&](const auto& r) { return r.job == job; });
     } else if (what < 11) {
       const auto id = draw_waiting().id;
-      const auto taken = queue().take_with_id(sender, id);
-      ASSERT_EQ(numbers_in(taken), numbers_of([&](const auto& r) { return r.id == id; }));
+      const auto requests = queue().take_with_id(sender, id);
+      ASSERT_EQ(numbers_in(requests), numbers_of([&](const auto& r) { return r.id == id; }));
       std::erase_if(waiting, [&](const auto& r) { return r.id == id; });
     } else {
       const auto number = take_number();
@@ -385,13 +386,13 @@ TEST_F(requests_with_plans, keep_their_order) {
     ASSERT_EQ(queue().status({}).planning, numbers_of([](const auto& r) { return r.job; }).size());
   }
   for (const auto& job : jobs) queue().give_plan(job.get(), nullptr);
-  const auto taken = queue().take_all();
+  const auto requests = queue().take_all();
   auto expected = waiting;
   std::stable_sort(expected.begin(), expected.end(),
                    [](const auto& a, const auto& b) { return a.priority < b.priority; });
-  ASSERT_EQ(taken.size(), expected.size());
+  ASSERT_EQ(requests.size(), expected.size());
   auto next = expected.begin();
-  for (const auto& r : taken) ASSERT_EQ(r->number, (next++)->number);
+  for (const auto& r : requests) ASSERT_EQ(r->number, (next++)->number);
 }
 
 }  // namespace
