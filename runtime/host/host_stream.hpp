@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/host/host_threads.hpp"
 #include "runtime/sync/one_way_signal.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -109,7 +110,9 @@ class function_task final : public host_task {
 /// that a submitting thread reads. Submitting therefore orders no thread after finished work.
 class host_stream {
  public:
-  host_stream(device& owner, std::uint64_t number, const host_device_options& options);
+  /// @param threads help with large tasks; must outlive the stream
+  host_stream(device& owner, std::uint64_t number, const host_device_options& options,
+              host_threads& threads);
   host_stream(const host_stream&) = delete;
   host_stream& operator=(const host_stream&) = delete;
   /// Joins the thread after the queued work has run.
@@ -157,6 +160,17 @@ class host_stream {
     if (!failure_) failure_ = failure;
   }
   [[nodiscard]] device& owner() noexcept { return owner_; }
+  [[nodiscard]] host_threads& threads() noexcept { return threads_; }
+  /// Notes that the thread begins to compute, or stops to. For the stream's thread.
+  void set_computing(bool computing) noexcept {
+    if (computing == computing_) return;
+    computing_ = computing;
+    if (computing) {
+      threads_.enter();
+    } else {
+      threads_.leave();
+    }
+  }
 
  private:
   void run() noexcept;
@@ -167,6 +181,7 @@ class host_stream {
   void delay() noexcept;
 
   device& owner_;
+  host_threads& threads_;
   std::optional<host_jitter> jitter_;
   std::shared_ptr<fault_script> faults_;
   std::uint64_t random_state_;
@@ -179,6 +194,7 @@ class host_stream {
   detail::one_way_signal signal_;
   std::optional<error> failure_;  // used only by the stream's thread
   bool leaving_ = false;          // used only by the stream's thread
+  bool computing_ = false;        // used only by the stream's thread
   std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> in_library_{false};
