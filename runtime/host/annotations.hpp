@@ -54,9 +54,9 @@ struct write_range {
   std::size_t bytes;
 };
 
-/// The scope of one library call. Before and after the call it announces the ranges of the
-/// arguments, so that ThreadSanitizer reports a race with either end. It hides the library's
-/// internal synchronization, which a GPU would not have.
+/// The scope of one library call. Scopes may be nested. Before and after the call it announces the
+/// ranges of the arguments, so that ThreadSanitizer reports a race with either end. It hides the
+/// library's internal synchronization, which a GPU would not have.
 ///
 ///     const library_call_scope scope({{x, x_bytes}}, {{y, y_bytes}});
 ///     cblas_saxpy(n, a, x, 1, y, 1);

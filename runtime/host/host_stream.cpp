@@ -45,7 +45,7 @@ std::uint64_t next_random(std::uint64_t& state) noexcept {
 }  // namespace
 
 void note_library_call(bool entered) noexcept {
-  if (current_stream != nullptr) current_stream->set_in_library(entered);
+  if (current_stream != nullptr) current_stream->note_library_call(entered);
 }
 
 void host_event::reach(std::uint64_t value, std::optional<error> failure) noexcept {

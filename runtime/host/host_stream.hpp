@@ -141,12 +141,14 @@ class host_stream {
   }
   /// The stream whose thread is the calling one, or nullptr.
   [[nodiscard]] static host_stream* of_this_thread() noexcept;
-  /// Notes whether the thread is inside a library call. For the stream's thread.
-  void set_in_library(bool inside) noexcept {
-    in_library_.store(inside, std::memory_order_relaxed);
+  /// Notes that the thread enters or leaves a library call; calls may be nested. For the stream's
+  /// thread.
+  void note_library_call(bool entered) noexcept {
+    const int calls = library_calls_.load(std::memory_order_relaxed) + (entered ? 1 : -1);
+    library_calls_.store(calls, std::memory_order_relaxed);
   }
   [[nodiscard]] bool in_library() const noexcept {
-    return in_library_.load(std::memory_order_relaxed);
+    return library_calls_.load(std::memory_order_relaxed) != 0;
   }
   /// Whether the thread has exited. The destructor then does not block.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
@@ -197,7 +199,7 @@ class host_stream {
   bool computing_ = false;        // used only by the stream's thread
   std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
-  std::atomic<bool> in_library_{false};
+  std::atomic<int> library_calls_{0};  // open ones
   std::thread thread_;
 };
 

@@ -143,8 +143,8 @@ class host_threads {
 /// idle threads of the device help; see `host_threads`. On other threads, helpers included, it is a
 /// loop.
 ///
-/// Around a library's calls, one `library_call_scope` encloses the call of this function; a chunk
-/// has none of its own.
+/// If chunks call a library, a `library_call_scope` encloses the call of this function: the exit of
+/// the process waits for streams that are in a library, and does not know the helpers.
 void run_chunks(std::int64_t chunks, host_threads::chunk_function function, const void* context);
 template <class Function>
 void parallel_for(std::int64_t chunks, const Function& function) {
