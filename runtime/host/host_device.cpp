@@ -68,7 +68,7 @@ class timestamp_task final : public host_task {
     stamp_.hold();
   }
   ~timestamp_task() override { stamp_.let_go(); }
-  void run(host_stream&) override { stamp_.take(); }
+  void run(host_stream& stream) override { stream.take(stamp_); }
 
  private:
   host_timestamp& stamp_;
@@ -104,6 +104,10 @@ class host_timestamp_clock final : public timestamp_clock {
   std::optional<std::chrono::steady_clock::time_point> time_of(
       native_timestamp* stamp) noexcept override {
     return as_timestamp(stamp).time();
+  }
+  std::size_t copy_marks(native_timestamp* stamp,
+                         std::span<std::chrono::steady_clock::time_point> times) noexcept override {
+    return as_timestamp(stamp).copy_marks(times);
   }
 };
 

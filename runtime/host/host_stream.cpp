@@ -48,6 +48,10 @@ void note_library_call(bool entered) noexcept {
   if (current_stream != nullptr) current_stream->note_library_call(entered);
 }
 
+void mark_time() noexcept {
+  if (current_stream != nullptr) current_stream->mark_time();
+}
+
 void host_event::reach(std::uint64_t value, std::optional<error> failure) noexcept {
   const bool failed = failure.has_value();
   if (failed) failure_ = std::move(failure);
@@ -101,6 +105,7 @@ host_stream::host_stream(device& owner, std::uint64_t number, const host_device_
 
 host_stream::~host_stream() {
   thread_.join();
+  if (last_stamp_ != nullptr) last_stamp_->let_go();
   while (oldest_ != nullptr) {
     auto* next = oldest_->next_.load(std::memory_order_acquire);
     delete oldest_;

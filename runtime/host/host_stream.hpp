@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/host/host_threads.hpp"
+#include "runtime/host/host_timestamp.hpp"
 #include "runtime/sync/one_way_signal.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -141,6 +142,17 @@ class host_stream {
   }
   /// The stream whose thread is the calling one, or nullptr.
   [[nodiscard]] static host_stream* of_this_thread() noexcept;
+  /// Takes a timestamp. Marks belong to the last one. For the stream's thread.
+  void take(host_timestamp& stamp) noexcept {
+    stamp.hold();
+    if (last_stamp_ != nullptr) last_stamp_->let_go();
+    last_stamp_ = &stamp;
+    stamp.take();
+  }
+  /// Marks the current time behind the last timestamp, if there is one. For the stream's thread.
+  void mark_time() noexcept {
+    if (last_stamp_ != nullptr) last_stamp_->mark();
+  }
   /// Notes that the thread enters or leaves a library call; calls may be nested. For the stream's
   /// thread.
   void note_library_call(bool entered) noexcept {
@@ -194,9 +206,10 @@ class host_stream {
   std::atomic<host_task*> newest_;  // the submitting threads' end
   host_task* oldest_;  // the thread's end: the last task run, kept as the list's anchor
   detail::one_way_signal signal_;
-  std::optional<error> failure_;  // used only by the stream's thread
-  bool leaving_ = false;          // used only by the stream's thread
-  bool computing_ = false;        // used only by the stream's thread
+  std::optional<error> failure_;          // used only by the stream's thread
+  host_timestamp* last_stamp_ = nullptr;  // used only by the stream's thread; a share
+  bool leaving_ = false;                  // used only by the stream's thread
+  bool computing_ = false;                // used only by the stream's thread
   std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<int> library_calls_{0};  // open ones
