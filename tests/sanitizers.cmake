@@ -17,6 +17,8 @@ set(sluice_left_out_thread
   float16_test overlap_test runtime_values_test tensor_test
   # These count instructions, events and allocations on a device whose events order nothing.
   batch_price_test launch_price_test
+  # The device has no helpers.
+  large_work_test
   # The loops of one operation run in one thread. program_test runs all of them among others.
   conv2d_test elementwise_test fft_test gemm_test rng_test)
 set(sluice_excluded_thread "")

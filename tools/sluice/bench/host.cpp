@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <dlfcn.h>
 #include <vector>
 
 namespace sluice::cli {
@@ -17,13 +16,6 @@ namespace {
 
 constexpr std::size_t mel_in_flight = 32;
 constexpr auto name_of_loop = "plain loop of library calls";
-
-/// The threads of which one large product of OpenBLAS makes use; 0 if unknown.
-int threads_of_openblas() {
-  auto* const function =
-      reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
-  return function != nullptr ? function() : 0;
-}
 
 void measure_host_products(bench_run& run, std::size_t lanes) {
   const auto products = make_products(run.current, operand_sets, {{256, 256, 256}});
@@ -61,12 +53,8 @@ void measure_host_mel(bench_run& run, std::size_t lanes) {
 
 void bench_host(bench_run& run) {
   const auto lanes = run.service_of_device().lanes_per_actor();
-  const auto of_product = threads_of_openblas();
-  run.report.add_value("threads", {{"of_loop", lanes}, {"of_product", of_product}});
-  run.report.add_line(
-      fmt::format("Threads of the loop, and lanes with a client each: {}; threads of OpenBLAS on "
-                  "both sides: {}",
-                  lanes, of_product));
+  run.report.add_value("threads", {{"of_loop", lanes}});
+  run.report.add_line(fmt::format("Threads of the loop, and lanes with a client each: {}", lanes));
   measure_host_products(run, lanes);
   measure_host_mel(run, lanes);
   run.report.set_library(run.library_of<gemm>() + ", " + run.library_of<rfft>());
