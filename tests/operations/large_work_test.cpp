@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -312,6 +314,50 @@ TEST_F(large_work, resized_images_do_not_depend_on_threads) {
       expect_same_bits({random<double>(shape)}, operation);
     }
   }
+}
+
+// Convolutions
+
+/// Whether the build has oneDNN.
+bool has_convolutions() {
+  return descriptor_of(operation_type<conv2d>{}).makes_plans(device_kind::host);
+}
+
+TEST_F(large_work, convolutions_do_not_depend_on_threads) {
+  if (!has_convolutions()) GTEST_SKIP() << "this build has no oneDNN";
+  for (const std::int64_t images : {1, 3, 40}) {
+    const auto side = images == 40 ? between(50, 60) : between(150, 200);
+    const auto x = random<float>({images, 8, side, side + 3});
+    const auto w = random<float>({24, 8, 3, 5});
+    const auto bias = random<float>({24});
+    SCOPED_TRACE(to_string(x.shape()));
+    expect_same_bits({x, w, bias}, [](const std::vector<tensor>& operands) {
+      return conv2d{.x = operands[0],
+                    .w = operands[1],
+                    .bias = operands[2],
+                    .geometry = {.padding = {.h = 1, .w = 2}}};
+    });
+  }
+}
+
+/// The threads of the process.
+std::ptrdiff_t count_threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST_F(large_work, of_libraries_starts_no_threads) {
+  host_lane lane(1);
+  const auto x = lane.upload(random<float>({4, 16, 100, 100}));
+  const auto w = lane.upload(random<float>({32, 16, 3, 3}));
+  const auto a = lane.upload(random<float>({500, 500}));
+  // Starts the planner.
+  if (has_convolutions()) (void)lane.run(conv2d{.x = x.slice(1, 0, 1), .w = w.slice(1, 0, 1)});
+  (void)lane.run(gemm{.a = a.slice(0, 0, 1), .b = a});
+  const auto before = count_threads();
+  if (has_convolutions()) (void)lane.run(conv2d{.x = x, .w = w});
+  (void)lane.run(gemm{.a = a, .b = a});
+  EXPECT_EQ(count_threads(), before);
 }
 
 }  // namespace
