@@ -316,6 +316,33 @@ TEST_F(large_work, resized_images_do_not_depend_on_threads) {
   }
 }
 
+// Transforms
+
+TEST_F(large_work, transforms_do_not_depend_on_threads) {
+  // Powers of two, their multiples, other lengths, and a prime number.
+  for (const std::int64_t length : {1024, 960, 945, 1009}) {
+    const auto rows = between(150, 250);
+    const auto real = random<float>({rows, length});
+    const auto complex = random<std::complex<double>>({rows, length});
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(length));
+    const auto real_transform = [](const std::vector<tensor>& x) {
+      return rfft{.x = x[0]};
+    };
+    const auto complex_transform = [](const std::vector<tensor>& x) {
+      return fft{.x = x[0]};
+    };
+    const auto inverse_transform = [&](const std::vector<tensor>& x) {
+      return irfft{.x = x[0].slice(1, 0, length / 2 + 1), .length = length};
+    };
+    expect_same_bits({real}, real_transform);
+    expect_same_bits({complex}, complex_transform);
+    expect_same_bits({complex}, inverse_transform);
+    expect_same_in_parts({real}, 7, real_transform);
+    expect_same_in_parts({complex}, 7, complex_transform);
+    expect_same_in_parts({complex}, 7, inverse_transform);
+  }
+}
+
 // Convolutions
 
 /// Whether the build has oneDNN.
