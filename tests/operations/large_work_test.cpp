@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
@@ -312,6 +314,77 @@ TEST_F(large_work, resized_images_do_not_depend_on_threads) {
       expect_same_bits({random<double>(shape)}, operation);
     }
   }
+}
+
+// Transforms
+
+TEST_F(large_work, transforms_do_not_depend_on_threads) {
+  // Powers of two, their multiples, other lengths, and a prime number.
+  for (const std::int64_t length : {1024, 960, 945, 1009}) {
+    const auto rows = between(150, 250);
+    const auto real = random<float>({rows, length});
+    const auto complex = random<std::complex<double>>({rows, length});
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(length));
+    const auto real_transform = [](const std::vector<tensor>& x) {
+      return rfft{.x = x[0]};
+    };
+    const auto complex_transform = [](const std::vector<tensor>& x) {
+      return fft{.x = x[0]};
+    };
+    const auto inverse_transform = [&](const std::vector<tensor>& x) {
+      return irfft{.x = x[0].slice(1, 0, length / 2 + 1), .length = length};
+    };
+    expect_same_bits({real}, real_transform);
+    expect_same_bits({complex}, complex_transform);
+    expect_same_bits({complex}, inverse_transform);
+    expect_same_in_parts({real}, 7, real_transform);
+    expect_same_in_parts({complex}, 7, complex_transform);
+    expect_same_in_parts({complex}, 7, inverse_transform);
+  }
+}
+
+// Convolutions
+
+/// Whether the build has oneDNN.
+bool has_convolutions() {
+  return descriptor_of(operation_type<conv2d>{}).makes_plans(device_kind::host);
+}
+
+TEST_F(large_work, convolutions_do_not_depend_on_threads) {
+  if (!has_convolutions()) GTEST_SKIP() << "this build has no oneDNN";
+  for (const std::int64_t images : {1, 3, 40}) {
+    const auto side = images == 40 ? between(50, 60) : between(150, 200);
+    const auto x = random<float>({images, 8, side, side + 3});
+    const auto w = random<float>({24, 8, 3, 5});
+    const auto bias = random<float>({24});
+    SCOPED_TRACE(to_string(x.shape()));
+    expect_same_bits({x, w, bias}, [](const std::vector<tensor>& operands) {
+      return conv2d{.x = operands[0],
+                    .w = operands[1],
+                    .bias = operands[2],
+                    .geometry = {.padding = {.h = 1, .w = 2}}};
+    });
+  }
+}
+
+/// The threads of the process.
+std::ptrdiff_t count_threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST_F(large_work, of_libraries_starts_no_threads) {
+  host_lane lane(1);
+  const auto x = lane.upload(random<float>({4, 16, 100, 100}));
+  const auto w = lane.upload(random<float>({32, 16, 3, 3}));
+  const auto a = lane.upload(random<float>({500, 500}));
+  // Starts the planner.
+  if (has_convolutions()) (void)lane.run(conv2d{.x = x.slice(1, 0, 1), .w = w.slice(1, 0, 1)});
+  (void)lane.run(gemm{.a = a.slice(0, 0, 1), .b = a});
+  const auto before = count_threads();
+  if (has_convolutions()) (void)lane.run(conv2d{.x = x, .w = w});
+  (void)lane.run(gemm{.a = a, .b = a});
+  EXPECT_EQ(count_threads(), before);
 }
 
 }  // namespace
