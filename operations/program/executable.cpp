@@ -5,6 +5,7 @@
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/operations/elementwise.hpp>
