@@ -280,6 +280,10 @@ class SLUICE_EXPORT device {
   virtual void prepare_copies_from(device& /*peer*/) {}
   /// Whether `wait_for_word` and `write_word` are available.
   [[nodiscard]] virtual bool supports_words() const noexcept { return true; }
+  /// Whether a thread sees a word that a stream has written sooner than `query` tells it of an
+  /// event behind the same work. If so, the streams of a runtime write a word behind a launch that
+  /// is alone on its stream.
+  [[nodiscard]] virtual bool tells_completion_by_words() const noexcept { return false; }
   /// Makes later work of `stream` wait until `word` has reached `value`.
   ///
   /// `word` lies in memory of `allocate_staging`. It has reached `value` when the difference
