@@ -23,8 +23,9 @@ namespace sluice::host {
 /// The chunks depend on the arguments alone, so they are the same on every machine.
 class work_chunks {
  public:
-  /// Work of less time is one chunk. Publishing a job and waking two threads takes the caller about
-  /// 5 us, and the return of the last thread about as much: together 5 % of this time.
+  /// Work of less time is one chunk. Publishing a job, waking a helper and waiting for its return
+  /// took 3 to 7 us, and 0.3 us without an idle helper (medians, two cores of an Intel Xeon under
+  /// load, 2026-11-27): less than 5 % of this time.
   static constexpr double least_nanoseconds = 200e3;
   /// The least time of a chunk. It also is how long a helper stays if a stream needs its processor.
   static constexpr double chunk_nanoseconds = 50e3;
