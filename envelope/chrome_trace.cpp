@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -115,11 +117,27 @@ class event_writer {
     if (l.failure) arguments["failure"] = std::string(to_string(*l.failure));
     add_slice("launch", name, process_of(info.device), launch_track.number, begin, end,
               std::move(arguments));
+    add_steps(l, launch_track.number, begin, end);
     const auto [call_begin, call_end] = call_of(l);
     add_slice("enqueue", "enqueue " + name, host_process, info.thread, call_begin, call_end,
               {{"launch", info.launch_id}});
     if (l.begun) add_asynchronous("queueing", l, info.enqueue_begin, *l.begun);
     if (l.ended) add_asynchronous("detection", l, *l.ended, l.detected);
+  }
+
+  /// The slices of the steps of a program, within that of the launch.
+  void add_steps(const traced_launch& l, std::uint64_t track_number, clock::time_point begin,
+                 clock::time_point end) {
+    std::string_view names = l.info.steps.text;
+    for (const auto& step_end : l.step_ends) {
+      const auto length = std::min(names.find(", "), names.size());
+      const auto until = std::clamp(step_end, begin, end);
+      add_slice("step", std::string(names.substr(0, length)), process_of(l.info.device),
+                track_number, begin, until, {{"launch", l.info.launch_id}});
+      begin = until;
+      names.remove_prefix(std::min(length + 2, names.size()));
+      if (names.empty()) break;  // the names are cut
+    }
   }
 
   /// Slices of one track either nest or follow each other. The calls of a batch overlap, so the

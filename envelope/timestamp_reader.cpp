@@ -218,6 +218,9 @@ void timestamp_reader::read(timed_launch& launch) noexcept {
     times.begun = last_read_.begun;
     if (times.begun) {
       times.begun = std::clamp(*times.begun, times.enqueued, times.ended.value_or(times.detected));
+      if (!launch.info.steps.empty()) {
+        times.step_count = clock_->copy_marks(launch.pair->begin, times.step_ends);
+      }
     }
   }
 }

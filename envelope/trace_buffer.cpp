@@ -5,6 +5,7 @@
 #include <bit>
 #include <new>
 #include <unistd.h>
+#include <utility>
 
 namespace sluice::detail {
 namespace {
@@ -169,6 +170,7 @@ void trace_buffer::begin(const kernel_info& info) noexcept {
   r->begun.store(0, std::memory_order_release);
   r->ended.store(0, std::memory_order_release);
   r->failure.store(0, std::memory_order_release);
+  r->step_count.store(0, std::memory_order_release);
 }
 
 void trace_buffer::enqueued(std::uint64_t launch_id) noexcept {
@@ -210,6 +212,10 @@ void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noe
   r.detected.store(ticks_of(times.detected), std::memory_order_release);
   if (times.begun) r.begun.store(ticks_of(*times.begun), std::memory_order_release);
   if (times.ended) r.ended.store(ticks_of(*times.ended), std::memory_order_release);
+  for (std::size_t i = 0; i < times.step_count; ++i) {
+    r.step_ends[i].store(ticks_of(times.step_ends[i]), std::memory_order_release);
+  }
+  r.step_count.store(times.step_count, std::memory_order_release);
   leave(*launch.place);
   r.state.store(state_of(number, complete), std::memory_order_release);
   settled_.fetch_add(1, std::memory_order_release);
@@ -233,10 +239,14 @@ std::vector<traced_launch> trace_buffer::launches() const {
     if (phase_of(state) == complete) {
       copy.begun = known_time(r.begun.load(std::memory_order_acquire));
       copy.ended = known_time(r.ended.load(std::memory_order_acquire));
+      const auto steps = r.step_count.load(std::memory_order_acquire);
+      for (std::size_t step = 0; step < steps; ++step) {
+        copy.step_ends.push_back(time_of(r.step_ends[step].load(std::memory_order_acquire)));
+      }
     }
     // A different number means that the record was overwritten during the copy.
     if (number_of(r.state.load(std::memory_order_relaxed)) == number_of(state)) {
-      copies.push_back(copy);
+      copies.push_back(std::move(copy));
     }
   }
   return copies;

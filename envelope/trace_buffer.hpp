@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct traced_launch {
   std::optional<errc> failure;
   std::optional<time_point> begun;
   std::optional<time_point> ended;
+  std::vector<time_point> step_ends;
 };
 
 /// A bounded buffer for the launches of a trace. Recording takes no lock and allocates nothing.
@@ -135,6 +137,9 @@ class trace_buffer {
     std::atomic<ticks> begun{0};  // 0: missing
     std::atomic<ticks> ended{0};  // 0: missing
     std::atomic<int> failure{0};  // an `errc`; 0 for success
+    std::atomic<std::size_t> step_count{0};
+    std::array<std::atomic<ticks>, std::tuple_size_v<decltype(kernel_times::step_ends)>>
+        step_ends{};
     std::array<std::atomic<std::uint64_t>, words> info_words{};
   };
 

@@ -12,6 +12,7 @@
 #include "runtime/devices/library_call.hpp"
 #include "runtime/devices/open_devices.hpp"
 #include "runtime/host/annotations.hpp"
+#include "runtime/host/host_threads.hpp"
 #include "runtime/memory/room_wait.hpp"
 #include "runtime/recording/joint_launches.hpp"
 #include "runtime/reports/report.hpp"

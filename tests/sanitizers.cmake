@@ -8,7 +8,7 @@
 # The time of these goes into a reference in double precision, whose code no sanitizer needs to judge. Smaller sizes of the
 # same operations run.
 set(sluice_large_sizes
-  *computes_long_sums_and_large_matrices* *.large_batches/* *.large_lengths/* *.many_channels/* *.wide_rows/*
+  *computes_long_sums_and_large_matrices* *.large_convolutions/* *.large_batches/* *.large_lengths/* *.many_channels/* *.wide_rows/*
   *reduce_operation.of_many_elements/*)
 
 # ThreadSanitizer judges what several threads share.
@@ -17,6 +17,8 @@ set(sluice_left_out_thread
   float16_test overlap_test runtime_values_test tensor_test
   # These count instructions, events and allocations on a device whose events order nothing.
   batch_price_test launch_price_test
+  # The device has no helpers.
+  large_work_test
   # The loops of one operation run in one thread. program_test runs all of them among others.
   conv2d_test elementwise_test fft_test gemm_test rng_test)
 set(sluice_excluded_thread "")

@@ -5,12 +5,14 @@
 
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
 #include <cblas.h>
 #include <complex>
 #include <cstddef>
 #include <limits>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 namespace sluice::host {
 namespace {
@@ -18,14 +20,11 @@ namespace {
 using operations::blas_matrix;
 using operations::gemm_call;
 
-/// OpenBLAS's threads are one pool for the process. Large products take turns at it, small ones run
-/// in their stream's thread. OpenBLAS chooses the number of threads (OPENBLAS_NUM_THREADS).
-/// ThreadSanitizer does not see how they synchronize, so in such builds there is one.
-void settle_thread_count() {
-  if constexpr (thread_sanitizer_on) {
-    static std::once_flag once;
-    std::call_once(once, [] { openblas_set_num_threads(1); });
-  }
+/// The threads of OpenBLAS are one pool for the process, and they spin. Products are cut for the
+/// threads of the device instead.
+void turn_off_openblas_threads() {
+  static std::once_flag once;
+  std::call_once(once, [] { openblas_set_num_threads(1); });
 }
 
 CBLAS_TRANSPOSE operation(const blas_matrix& m) noexcept {
@@ -73,6 +72,52 @@ std::size_t stored_bytes(const blas_matrix& m, std::int64_t rows, std::int64_t c
   return static_cast<std::size_t>((lines - 1) * m.leading + length) * sizeof(T);
 }
 
+/// The blocks of the results of a stack that are computed at once. They depend on the size of one
+/// product alone, so it has the same bits in every stack.
+struct result_blocks {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t down;    // blocks below each other in one product
+  std::int64_t across;  // blocks beside each other
+
+  template <class T>
+  static result_blocks of(const gemm_call& call) noexcept {
+    // OpenBLAS reorders the operands of each block anew, so smaller blocks are slower: these by up
+    // to 4 %.
+    constexpr double enough_products = 1 << 23;
+    constexpr std::int64_t narrow = 128;
+    constexpr std::int64_t low = 256;
+    const double products_of_element = static_cast<double>(call.k) * cost_of_product<T>;
+    auto rows = call.m;
+    auto columns = call.n;
+    while (static_cast<double>(rows) * static_cast<double>(columns) * products_of_element >
+           enough_products) {
+      if (columns > narrow && columns >= rows / 2) {
+        columns = half(columns);
+      } else if (rows > low) {
+        rows = half(rows);
+      } else {
+        break;
+      }
+    }
+    return {rows, columns, (call.m + rows - 1) / rows, (call.n + columns - 1) / columns};
+  }
+  /// In products of f32.
+  template <class T>
+  static constexpr double cost_of_product = (sizeof(T) / sizeof(float)) *
+                                            (std::is_floating_point_v<T> ? 1.0 : 2.0);
+  [[nodiscard]] std::int64_t in_product() const noexcept { return down * across; }
+
+ private:
+  static std::int64_t half(std::int64_t extent) noexcept { return (extent / 2 + 15) / 16 * 16; }
+};
+
+/// The address of an element of a matrix.
+template <class T>
+T* element(T* first, const blas_matrix& m, std::int64_t row, std::int64_t column) noexcept {
+  return first + (m.transposed ? row * m.leading + column : column * m.leading + row);
+}
+
 template <class T>
 T factor(const std::complex<double>& value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -88,26 +133,42 @@ void run(const gemm_call& call, const T* a, const T* b, T* c) {
   const auto beta = factor<T>(call.beta);
   const auto* const first = call.swapped ? b : a;
   const auto* const second = call.swapped ? a : b;
-  for (std::int64_t i = 0; i < call.count; ++i) {
-    T* const target = c + i * call.c.distance;
+  const auto blocks = result_blocks::of<T>(call);
+  const auto compute_block = [&](std::int64_t block) {
+    const auto i = block / blocks.in_product();
+    const auto row = block % blocks.in_product() % blocks.down * blocks.rows;
+    const auto column = block % blocks.in_product() / blocks.down * blocks.columns;
+    const auto rows = std::min(blocks.rows, call.m - row);
+    const auto columns = std::min(blocks.columns, call.n - column);
     const product<T> p{operation(call.first),
                        operation(call.second),
-                       static_cast<blasint>(call.m),
-                       static_cast<blasint>(call.n),
+                       static_cast<blasint>(rows),
+                       static_cast<blasint>(columns),
                        static_cast<blasint>(call.k),
                        alpha,
-                       first + i * call.first.distance,
+                       element(first + i * call.first.distance, call.first, row, 0),
                        static_cast<blasint>(call.first.leading),
-                       second + i * call.second.distance,
+                       element(second + i * call.second.distance, call.second, 0, column),
                        static_cast<blasint>(call.second.leading),
                        beta,
-                       target,
+                       element(c + i * call.c.distance, call.c, row, column),
                        static_cast<blasint>(call.c.leading)};
-    const library_call_scope scope({{p.first, stored_bytes<T>(call.first, call.m, call.k)},
-                                    {p.second, stored_bytes<T>(call.second, call.k, call.n)}},
-                                   {{p.c, stored_bytes<T>(call.c, call.m, call.n)}});
+    const library_call_scope scope({{p.first, stored_bytes<T>(call.first, rows, call.k)},
+                                    {p.second, stored_bytes<T>(call.second, call.k, columns)}},
+                                   {{p.c, stored_bytes<T>(call.c, rows, columns)}});
     multiply(p);
-  }
+  };
+  constexpr double products_in_nanosecond = 30;  // of f32
+  const double block_nanoseconds =
+      static_cast<double>(blocks.rows) * static_cast<double>(blocks.columns) *
+      static_cast<double>(call.k) * result_blocks::cost_of_product<T> / products_in_nanosecond;
+  const work_chunks chunks(call.count * blocks.in_product(), block_nanoseconds);
+  const library_call_scope scope({}, {});
+  parallel_for(chunks.count(), [&](std::int64_t chunk) {
+    for (auto block = chunks[chunk].begin; block < chunks[chunk].end; ++block) {
+      compute_block(block);
+    }
+  });
 }
 
 template <class T>
@@ -149,7 +210,7 @@ void compute_gemm(const gemm_call& call, const launch_of<gemm>& launch) {
     void* const c = launch.get<void>(&gemm::c);
     return compute_map(operations::scaling_of(call), {c, {call.beta == 0.0 ? nullptr : c}});
   }
-  settle_thread_count();
+  turn_off_openblas_threads();
   switch (call.type) {
     case element_type::f32:
       return run<float>(call, launch);

@@ -11,7 +11,7 @@
 namespace sluice::host {
 /// The version of oneDNN.
 [[nodiscard]] std::string dnn_version();
-/// Makes oneDNN's engine and stream of a lane.
+/// Makes oneDNN's engine of a lane.
 void prepare_dnn(lane_libraries& libraries);
 /// Makes the primitives of oneDNN. Convolutions that oneDNN is not made for are computed directly.
 [[nodiscard]] std::shared_ptr<const operation_plan> make_conv2d_plan(

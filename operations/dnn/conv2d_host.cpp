@@ -9,13 +9,10 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,14 +28,12 @@ using operations::conv2d_call;
 using operations::conv2d_key;
 using operations::image_strides;
 
-/// oneDNN's engine and stream for one lane.
+/// oneDNN's engine for one lane.
 struct onednn_lane {
   onednn_lane(device_runtime&, stream_ref)
       : engine(check_onednn("oneDNN's CPU engine",
-                            [] { return dnnl::engine(dnnl::engine::kind::cpu, 0); })),
-        stream(check_onednn("oneDNN's CPU stream", [&] { return dnnl::stream(engine); })) {}
+                            [] { return dnnl::engine(dnnl::engine::kind::cpu, 0); })) {}
   dnnl::engine engine;
-  dnnl::stream stream;
 };
 
 /// The operands of one convolution.
@@ -102,17 +97,6 @@ bool suits_onednn(const conv2d_key& key) noexcept {
               key.w_extent()});
 }
 
-/// Whether one thread computes a convolution. OpenMP's threads spin after each call and take the
-/// processors from other lanes, which costs more than they gain where a call takes less than about
-/// 5 ms. ThreadSanitizer does not see how they synchronize.
-bool is_for_one_thread(const conv2d_key& key) noexcept {
-  constexpr double most = 1 << 27;  // products
-  const std::array factors{key.n, key.k, key.output_h, key.output_w, key.c / key.groups,
-                           key.r, key.s};
-  const double products = std::accumulate(factors.begin(), factors.end(), 1.0, std::multiplies<>());
-  return thread_sanitizer_on || products <= most;
-}
-
 /// A convolution of one dimension as one along the height. The elements stay where they are.
 conv2d_key turned(const conv2d_key& key) noexcept {
   auto t = key;
@@ -139,60 +123,258 @@ memory::desc described(const memory::dims& dims, const image_strides& s) {
   return {dims, memory::data_type::f32, strides};
 }
 
-/// The primitives of one convolution, and their places in the workspace. oneDNN chooses how the
-/// operands lie in memory; those that lie otherwise are reordered before and after.
-class onednn_plan final : public conv2d_plan {
+/// The products of a convolution.
+double products_of(const conv2d_key& key) noexcept {
+  return static_cast<double>(key.n) * static_cast<double>(key.output_h) *
+         static_cast<double>(key.output_w) * static_cast<double>(key.k) *
+         static_cast<double>(key.filter());
+}
+
+/// The extents of a part of a convolution: some images, and a band of rows of their results.
+struct part_shape {
+  std::int64_t images;
+  std::int64_t h;               ///< rows of X
+  std::int64_t padding_top;     ///< rows above them
+  std::int64_t padding_bottom;  ///< rows below them
+  std::int64_t output_h;        ///< rows of Y
+  [[nodiscard]] bool operator==(const part_shape&) const noexcept = default;
+};
+/// A part of a convolution.
+struct convolution_part {
+  part_shape shape;
+  std::int64_t x_offset;  ///< in elements
+  std::int64_t y_offset;
+};
+
+/// The part of `images` images and `rows` rows of the result, from these numbers on; nothing if the
+/// windows of the part lie in the padding alone.
+std::optional<convolution_part> part_of(const conv2d_key& key, std::int64_t image,
+                                        std::int64_t images, std::int64_t row, std::int64_t rows) {
+  const auto first = row * key.stride_h - key.padding_h;
+  const auto last = (row + rows - 1) * key.stride_h - key.padding_h + (key.r - 1) * key.dilation_h;
+  const auto begin = std::max<std::int64_t>(first, 0);
+  const auto end = std::min(last + 1, key.h);
+  if (begin >= end) return std::nullopt;
+  return convolution_part{{images, end - begin, begin - first, last + 1 - end, rows},
+                          image * key.x_distance + begin * key.x_strides().row,
+                          image * key.y_distance + row * key.y_strides().row};
+}
+
+/// The parts that threads compute: images of the batch, and bands of their rows if the images are
+/// few. They depend on the key alone. Without any, the convolution is not divided.
+std::vector<convolution_part> parts_of(const conv2d_key& key) {
+  constexpr double products_of_part = 1 << 24;  // about 0.5 ms
+  constexpr std::int64_t most = 64;
+  constexpr std::int64_t enough = 32;         // parts, with which images are not divided
+  constexpr std::int64_t least_pixels = 256;  // in a band, below which oneDNN is slower
+  const double wanted = std::min(products_of(key) / products_of_part, static_cast<double>(most));
+  if (wanted < 2) return {};
+  const auto count = static_cast<std::int64_t>(wanted);
+  const auto images = (key.n + count - 1) / count;
+  std::int64_t rows = key.output_h;
+  if (key.n < enough) {
+    const auto bands = std::max<std::int64_t>(std::min(count, enough) / key.n, 1);
+    // A band reads rows of its neighbours, too.
+    const auto least_rows =
+        std::max({(least_pixels + key.output_w - 1) / key.output_w,
+                  ((key.r - 1) * key.dilation_h + key.stride_h) * 2 / key.stride_h,
+                  (key.output_h + bands - 1) / bands});
+    rows = std::min(least_rows, key.output_h);
+  }
+  std::vector<convolution_part> parts;
+  for (std::int64_t image = 0; image < key.n; image += images) {
+    for (std::int64_t row = 0; row < key.output_h; row += rows) {
+      const auto part = part_of(key, image, std::min(images, key.n - image), row,
+                                std::min(rows, key.output_h - row));
+      if (!part) return {};
+      parts.push_back(*part);
+    }
+  }
+  return parts.size() > 1 ? parts : std::vector<convolution_part>();
+}
+
+/// An operand that oneDNN may want in another order than the caller's.
+class conversion {
  public:
-  /// The plan with the first of oneDNN's implementations that needs little memory; nullptr if there
-  /// is none.
+  conversion() = default;
   /// @throws dnnl::error
-  static std::shared_ptr<onednn_plan> make(const conv2d_key& key, const onednn_lane& lane) {
-    const memory::dims x{key.n, key.c, key.h, key.w};
-    const memory::dims y{key.n, key.k, key.output_h, key.output_w};
-    const auto group_channels = key.c / key.groups;
-    const auto w = key.groups == 1
-                       ? memory::dims{key.k, key.c, key.r, key.s}
-                       : memory::dims{key.groups, key.k / key.groups, group_channels, key.r, key.s};
+  conversion(const dnnl::engine& engine, const memory::desc& outer, const memory::desc& inner,
+             bool inwards)
+      : outer_(outer), inner_(inner), needed_(outer != inner) {
+    if (!needed_) return;
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc descriptor(engine, inwards ? outer : inner, engine,
+                                                   inwards ? inner : outer, attributes);
+    reorder_ = dnnl::reorder(descriptor);
+    scratchpad_ = descriptor.scratchpad_desc();
+  }
+  [[nodiscard]] bool needed() const noexcept { return needed_; }
+  [[nodiscard]] const memory::desc& outer() const noexcept { return outer_; }
+  [[nodiscard]] const memory::desc& inner() const noexcept { return inner_; }
+  [[nodiscard]] std::size_t bytes() const { return needed_ ? inner_.get_size() : 0; }
+  [[nodiscard]] std::size_t scratchpad_bytes() const {
+    return needed_ ? scratchpad_.get_size() : 0;
+  }
+
+  void execute(dnnl::stream& stream, const memory& source, const memory& target,
+               void* scratchpad) const {
+    reorder_.execute(stream,
+                     {{DNNL_ARG_FROM, source},
+                      {DNNL_ARG_TO, target},
+                      {DNNL_ARG_SCRATCHPAD, memory(scratchpad_, stream.get_engine(), scratchpad)}});
+  }
+
+ private:
+  memory::desc outer_;  // the caller's order
+  memory::desc inner_;  // the order of oneDNN
+  dnnl::reorder reorder_;
+  memory::desc scratchpad_;
+  bool needed_ = false;
+};
+
+/// The primitives of parts of one shape, and their places in the scratch memory of a part. Any
+/// number of threads may execute it, each with memory of its own.
+class part_primitives {
+ public:
+  /// Makes the first of oneDNN's implementations that `accepts(primitives)`; nothing if there is
+  /// none.
+  /// @param weights the order of the filters; that of the implementation if it is null
+  /// @throws dnnl::error
+  template <class Accepts>
+  static std::optional<part_primitives> make(const conv2d_key& key, const part_shape& part,
+                                             const dnnl::engine& engine,
+                                             const memory::desc* weights, const Accepts& accepts) {
+    const memory::dims x{part.images, key.c, part.h, key.w};
+    const memory::dims y{part.images, key.k, part.output_h, key.output_w};
     const auto any = [](const memory::dims& dims) {
       return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
     };
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     onednn_implementations implementations(
-        lane.engine,
+        engine,
         {.source = any(x),
-         .weights = any(w),
+         .weights = weights != nullptr ? *weights : any(filter_dims(key)),
          .bias = memory::desc({key.k}, memory::data_type::f32, memory::format_tag::a),
          .destination = any(y),
          .strides = {key.stride_h, key.stride_w},
          .dilations = {key.dilation_h - 1, key.dilation_w - 1},
-         .padding = {key.padding_h, key.padding_w}},
+         .padding = {part.padding_top, key.padding_w},
+         .padding_end = {part.padding_bottom, key.padding_w}},
         attributes);
     do {
       const auto& implementation = implementations.current();
       // oneDNN's reference implementation is slower than the direct convolution.
       if (std::string_view(implementation.impl_info_str()).starts_with("ref")) continue;
-      auto plan = std::make_shared<onednn_plan>(lane, key);
-      plan->convert(plan->x_, described(x, key.x_strides()), implementation.src_desc());
-      plan->convert(plan->w_, described(w, key.w_strides()), implementation.weights_desc());
-      plan->convert(plan->y_, described(y, key.y_strides()), implementation.dst_desc());
-      plan->scratchpad_ = implementation.scratchpad_desc();
-      if (plan->layout_.bytes() + plan->scratchpad_.get_size() > workspace_limit(key)) continue;
-      plan->finish(implementation, attributes);
-      return plan;
+      part_primitives primitives;
+      primitives.convolution_ = dnnl::convolution_forward(implementation);
+      primitives.weights_ = implementation.weights_desc();
+      primitives.bias_ = implementation.bias_desc();
+      primitives.scratchpad_ = implementation.scratchpad_desc();
+      primitives.x_ =
+          conversion(engine, described(x, key.x_strides()), implementation.src_desc(), true);
+      primitives.y_ =
+          conversion(engine, described(y, key.y_strides()), implementation.dst_desc(), false);
+      primitives.place();
+      if (accepts(static_cast<const part_primitives&>(primitives))) return primitives;
     } while (implementations.next());
-    return nullptr;
+    return std::nullopt;
   }
 
-  onednn_plan(const onednn_lane& lane, const conv2d_key& key)
-      : engine_(lane.engine),
-        stream_(lane.stream),
-        is_for_one_thread_(is_for_one_thread(key)),
-        no_bias_(static_cast<std::size_t>(key.k)) {}
+  static memory::dims filter_dims(const conv2d_key& key) {
+    const auto channels = key.c / key.groups;
+    return key.groups == 1 ? memory::dims{key.k, key.c, key.r, key.s}
+                           : memory::dims{key.groups, key.k / key.groups, channels, key.r, key.s};
+  }
+  /// The order of the filters.
+  [[nodiscard]] const memory::desc& weights() const noexcept { return weights_; }
+  /// The scratch memory of a part.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// @param operands the first elements of the part; `w` in the order `weights()`, and a bias
+  void execute(const dnnl::engine& engine, const conv2d_operands& operands) const {
+    dnnl::stream stream(engine);
+    std::byte* const scratchpad = operands.workspace + scratchpad_position_;
+    const auto at = [&](const memory::desc& desc, const void* address) {
+      return memory(desc, engine, const_cast<void*>(address));
+    };
+    const auto inner = [&](const conversion& c, const void* outer, std::size_t position) {
+      return at(c.inner(), c.needed() ? operands.workspace + position : outer);
+    };
+    const memory x = inner(x_, operands.x, 0);
+    const memory y = inner(y_, operands.y, y_position_);
+    if (x_.needed()) x_.execute(stream, at(x_.outer(), operands.x), x, scratchpad);
+    convolution_.execute(stream, {{DNNL_ARG_SRC, x},
+                                  {DNNL_ARG_WEIGHTS, at(weights_, operands.w)},
+                                  {DNNL_ARG_BIAS, at(bias_, operands.bias)},
+                                  {DNNL_ARG_DST, y},
+                                  {DNNL_ARG_SCRATCHPAD, at(scratchpad_, scratchpad)}});
+    if (y_.needed()) y_.execute(stream, y, at(y_.outer(), operands.y), scratchpad);
+    stream.wait();
+  }
+
+ private:
+  void place() {
+    workspace_layout layout;
+    (void)layout.take(x_.bytes());  // first
+    y_position_ = layout.take(y_.bytes());
+    // The primitives run one after the other, so they share their scratch memory.
+    scratchpad_position_ = layout.take(
+        std::max({scratchpad_.get_size(), x_.scratchpad_bytes(), y_.scratchpad_bytes()}));
+    bytes_ = layout.bytes();
+  }
+
+  dnnl::convolution_forward convolution_;
+  memory::desc weights_;
+  memory::desc bias_;
+  memory::desc scratchpad_;
+  conversion x_;
+  conversion y_;
+  std::size_t y_position_ = 0;
+  std::size_t scratchpad_position_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+/// A convolution by oneDNN. Threads of the device compute its parts, each with scratch memory of
+/// its own.
+class onednn_plan final : public conv2d_plan {
+ public:
+  /// The plan for these parts; nullptr if oneDNN has no implementation that needs little memory.
+  /// @throws dnnl::error
+  static std::shared_ptr<onednn_plan> make(const conv2d_key& key,
+                                           const std::vector<convolution_part>& parts,
+                                           const onednn_lane& lane) {
+    auto plan = std::make_shared<onednn_plan>(key, lane.engine);
+    // One in the middle, because most are like it, chooses the order of the filters.
+    const auto& model = parts[parts.size() / 2];
+    const auto fits = [&](const part_primitives& primitives) {
+      return parts.size() * primitives.bytes() + primitives.weights().get_size() <=
+             workspace_limit(key);
+    };
+    if (!plan->add_shape(model.shape, nullptr, fits)) return nullptr;
+    const auto weights = plan->primitives_.front().weights();
+    for (const auto& part : parts) {
+      auto shape = plan->index_of(part.shape);
+      if (!shape) {
+        if (!plan->add_shape(part.shape, &weights, fits)) return nullptr;
+        shape = plan->shapes_.size() - 1;
+      }
+      plan->parts_.push_back({*shape, part.x_offset, part.y_offset});
+    }
+    plan->w_ = conversion(
+        lane.engine, described(part_primitives::filter_dims(key), key.w_strides()), weights, true);
+    plan->place();
+    return plan;
+  }
+
+  onednn_plan(const conv2d_key& key, const dnnl::engine& engine)
+      : key_(key), engine_(engine), no_bias_(static_cast<std::size_t>(key.k)) {}
 
   std::size_t bytes() const noexcept override {
     constexpr std::size_t primitives = std::size_t{256} << 10U;  // mostly generated code
-    return primitives + no_bias_.size() * sizeof(float);
+    return primitives * shapes_.size() + parts_.size() * sizeof(placed_part) +
+           no_bias_.size() * sizeof(float);
   }
   std::size_t workspace_bytes() const noexcept override { return layout_.bytes(); }
 
@@ -205,89 +387,94 @@ class onednn_plan final : public conv2d_plan {
          {operands.w, bytes(call.key.w_extent())},
          {operands.bias, operands.bias == nullptr ? 0 : bytes(call.key.k)}},
         {{operands.y, bytes(call.key.y_extent())}, {operands.workspace, workspace_bytes()}});
-    const single_thread_scope single_thread(is_for_one_thread_);
     check_onednn("conv2d", [&] { execute(operands); });
   }
 
  private:
-  /// An operand that the convolution may want in another order than the caller's.
-  struct conversion {
-    memory::desc outer;  // the caller's order
-    memory::desc inner;  // the convolution's order
-    dnnl::reorder reorder;
-    memory::desc scratchpad;
-    std::size_t position = 0;  // of the operand in the convolution's order
-    bool needed = false;
+  struct placed_part {
+    std::size_t shape;
+    std::int64_t x_offset;
+    std::int64_t y_offset;
   };
 
-  void convert(conversion& c, const memory::desc& outer, const memory::desc& inner) {
-    c.outer = outer;
-    c.inner = inner;
-    c.needed = outer != inner;
-    if (c.needed) c.position = layout_.take(inner.get_size());
+  template <class Accepts>
+  [[nodiscard]] bool add_shape(const part_shape& shape, const memory::desc* weights,
+                               const Accepts& accepts) {
+    auto primitives = part_primitives::make(key_, shape, engine_, weights, accepts);
+    if (!primitives) return false;
+    shapes_.push_back(shape);
+    primitives_.push_back(std::move(*primitives));
+    return true;
   }
-
-  void finish(const dnnl::convolution_forward::primitive_desc& implementation,
-              const dnnl::primitive_attr& attributes) {
-    convolution_ = dnnl::convolution_forward(implementation);
-    bias_ = implementation.bias_desc();
-    std::size_t largest = scratchpad_.get_size();
-    for (auto* c : {&x_, &w_, &y_}) {
-      if (!c->needed) continue;
-      const bool inwards = c != &y_;
-      const dnnl::reorder::primitive_desc descriptor(engine_, inwards ? c->outer : c->inner,
-                                                     engine_, inwards ? c->inner : c->outer,
-                                                     attributes);
-      c->reorder = dnnl::reorder(descriptor);
-      c->scratchpad = descriptor.scratchpad_desc();
-      largest = std::max(largest, c->scratchpad.get_size());
+  [[nodiscard]] std::optional<std::size_t> index_of(const part_shape& shape) const noexcept {
+    const auto place = std::find(shapes_.begin(), shapes_.end(), shape);
+    if (place == shapes_.end()) return std::nullopt;
+    return static_cast<std::size_t>(place - shapes_.begin());
+  }
+  void place() {
+    w_position_ = layout_.take(w_.bytes());
+    w_scratchpad_position_ = layout_.take(w_.scratchpad_bytes());
+    for (const auto& primitives : primitives_) {
+      part_bytes_ = std::max(part_bytes_, primitives.bytes());
     }
-    // The primitives run one after the other, so they share their scratch memory.
-    scratchpad_position_ = layout_.take(largest);
-  }
-
-  [[nodiscard]] memory at(const memory::desc& desc, const void* address) const {
-    return memory(desc, engine_, const_cast<void*>(address));
+    parts_position_ = layout_.take(part_bytes_ * parts_.size());
   }
 
   void execute(const conv2d_operands& operands) const {
-    std::byte* const scratchpad = operands.workspace + scratchpad_position_;
-    const auto inner = [&](const conversion& c, const void* outer) {
-      return at(c.inner, c.needed ? operands.workspace + c.position : outer);
-    };
-    const auto reorder = [&](const conversion& c, const memory& source, const memory& target) {
-      c.reorder.execute(stream_, {{DNNL_ARG_FROM, source},
-                                  {DNNL_ARG_TO, target},
-                                  {DNNL_ARG_SCRATCHPAD, at(c.scratchpad, scratchpad)}});
-    };
-    const memory x = inner(x_, operands.x);
-    const memory w = inner(w_, operands.w);
-    const memory y = inner(y_, operands.y);
-    if (x_.needed) reorder(x_, at(x_.outer, operands.x), x);
-    if (w_.needed) reorder(w_, at(w_.outer, operands.w), w);
+    const void* w = operands.w;
+    if (w_.needed()) {
+      const single_thread_scope single_thread;
+      dnnl::stream stream(engine_);
+      const auto at = [&](const memory::desc& desc, const void* address) {
+        return memory(desc, engine_, const_cast<void*>(address));
+      };
+      w = operands.workspace + w_position_;
+      w_.execute(stream, at(w_.outer(), operands.w), at(w_.inner(), w),
+                 operands.workspace + w_scratchpad_position_);
+      stream.wait();
+    }
     const float* const bias = operands.bias != nullptr ? operands.bias : no_bias_.data();
-    convolution_.execute(stream_, {{DNNL_ARG_SRC, x},
-                                   {DNNL_ARG_WEIGHTS, w},
-                                   {DNNL_ARG_BIAS, at(bias_, bias)},
-                                   {DNNL_ARG_DST, y},
-                                   {DNNL_ARG_SCRATCHPAD, at(scratchpad_, scratchpad)}});
-    if (y_.needed) reorder(y_, y, at(y_.outer, operands.y));
-    dnnl::stream(stream_).wait();
+    parallel_for(static_cast<std::int64_t>(parts_.size()), [&](std::int64_t number) {
+      const single_thread_scope single_thread;
+      const auto index = static_cast<std::size_t>(number);
+      const auto& part = parts_[index];
+      primitives_[part.shape].execute(
+          engine_, {.x = operands.x + part.x_offset,
+                    .w = static_cast<const float*>(w),
+                    .bias = bias,
+                    .y = operands.y + part.y_offset,
+                    .workspace = operands.workspace + parts_position_ + index * part_bytes_});
+    });
   }
 
+  conv2d_key key_;
   dnnl::engine engine_;
-  dnnl::stream stream_;
-  bool is_for_one_thread_;
   std::vector<float> no_bias_;  // zeros: one plan serves requests with and without a bias
-  dnnl::convolution_forward convolution_;
-  memory::desc bias_;
-  memory::desc scratchpad_;
-  conversion x_;
+  std::vector<part_shape> shapes_;
+  std::vector<part_primitives> primitives_;  // of each shape
+  std::vector<placed_part> parts_;
   conversion w_;
-  conversion y_;
   workspace_layout layout_;
-  std::size_t scratchpad_position_ = 0;
+  std::size_t w_position_ = 0;
+  std::size_t w_scratchpad_position_ = 0;
+  std::size_t parts_position_ = 0;
+  std::size_t part_bytes_ = 0;
 };
+
+/// The plan of oneDNN for a convolution, divided into parts if that is possible; nullptr if there
+/// is none.
+/// @throws dnnl::error
+std::shared_ptr<onednn_plan> make_onednn_plan(const conv2d_key& key, const onednn_lane& lane) {
+  if (const auto parts = parts_of(key); !parts.empty()) {
+    try {
+      if (auto plan = onednn_plan::make(key, parts, lane)) return plan;
+    } catch (const dnnl::error& failure) {
+      if (failure.status != dnnl_unimplemented && failure.status != dnnl_invalid_arguments) throw;
+    }
+  }
+  const part_shape whole{key.n, key.h, key.padding_h, key.padding_h, key.output_h};
+  return onednn_plan::make(key, {{whole, 0, 0}}, lane);
+}
 
 /// The key as it is given to oneDNN; nothing if the convolution is computed directly.
 std::optional<conv2d_key> key_for_onednn(const conv2d_key& key) noexcept {
@@ -312,9 +499,9 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
                                                        const conv2d_call& call) {
   const auto key = call.multiplies ? key_for_onednn(call.key) : std::nullopt;
   if (key) {
-    const single_thread_scope single_thread(is_for_one_thread(*key));
+    const single_thread_scope single_thread;
     try {
-      if (auto plan = onednn_plan::make(*key, libraries.get<onednn_lane>())) return plan;
+      if (auto plan = make_onednn_plan(*key, libraries.get<onednn_lane>())) return plan;
     } catch (const dnnl::error& failure) {
       // What oneDNN does not take is computed directly.
       if (failure.status != dnnl_unimplemented && failure.status != dnnl_invalid_arguments) {

@@ -14,7 +14,8 @@ struct onednn_convolution {
   dnnl::memory::desc destination;
   dnnl::memory::dims strides;
   dnnl::memory::dims dilations;
-  dnnl::memory::dims padding;
+  dnnl::memory::dims padding;      ///< above and to the left
+  dnnl::memory::dims padding_end;  ///< below and to the right
 };
 
 /// oneDNN's implementations of a convolution, best first. All that differs between oneDNN 2 and 3:
@@ -26,10 +27,10 @@ class onednn_implementations {
                          const dnnl::primitive_attr& attributes)
 #if DNNL_VERSION_MAJOR >= 3
       : current_(engine, kind, algorithm, c.source, c.weights, c.bias, c.destination, c.strides,
-                 c.dilations, c.padding, c.padding, attributes){}
+                 c.dilations, c.padding, c.padding_end, attributes){}
 #else
       : description_(kind, algorithm, c.source, c.weights, c.bias, c.destination, c.strides,
-                     c.dilations, c.padding, c.padding),
+                     c.dilations, c.padding, c.padding_end),
         current_(description_, attributes, engine) {
   }
 #endif

@@ -9,14 +9,15 @@ int omp_get_max_threads() __attribute__((weak));
 
 namespace sluice::host {
 
-/// While it exists, what the calling thread asks of oneDNN runs on this thread alone, if `alone`. A
-/// primitive keeps the number of threads that it was made with.
+/// While it exists, oneDNN computes on the calling thread alone. Threads of OpenMP would spin after
+/// each call and take the processors from streams. A primitive keeps the number of threads with
+/// which it was made.
 ///
 /// The number of OpenMP's threads is a setting of the calling thread.
 class single_thread_scope {
  public:
-  explicit single_thread_scope(bool alone) noexcept {
-    if (!alone || omp_set_num_threads == nullptr || omp_get_max_threads == nullptr) return;
+  single_thread_scope() noexcept {
+    if (omp_set_num_threads == nullptr || omp_get_max_threads == nullptr) return;
     previous_ = omp_get_max_threads();
     omp_set_num_threads(1);
   }

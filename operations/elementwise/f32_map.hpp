@@ -22,9 +22,11 @@ class f32_map {
   /// Stands for a function that returns its argument.
   struct conversion {};
 
+  /// @param origin the positions of the first index
   f32_map(const operations::map_layout<Operands>& layout,
+          const operations::map_position<Operands>& origin,
           const operations::map_addresses& addresses)
-      : layout_(layout), addresses_(addresses) {}
+      : layout_(layout), origin_(origin), addresses_(addresses) {}
 
   /// Calls `function(inputs, count, y)` for each block, where `inputs` are `Operands - 1` pointers;
   /// nullptr stands for an input that is not given. With `conversion`, y is the input.
@@ -36,7 +38,7 @@ class f32_map {
     const bool by_rows = last > 0 && columns < block / 4;
     const auto rows = by_rows ? layout_.shape[last - 1] : 1;
     const auto rows_at_once = by_rows ? block / columns : 1;
-    operations::map_position<Operands> first{};
+    auto first = origin_;
     std::array<std::int64_t, operations::max_dimensions> index{};
     while (true) {
       for (std::int64_t row = 0; row < rows; row += rows_at_once) {
@@ -187,6 +189,7 @@ class f32_map {
   };
 
   const operations::map_layout<Operands>& layout_;
+  const operations::map_position<Operands>& origin_;
   const operations::map_addresses& addresses_;
   std::array<kept_block, Operands - 1> slots_;
   std::array<float, block> results_;

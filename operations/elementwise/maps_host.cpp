@@ -35,43 +35,70 @@ class host_decibels : public map_function<Real> {
   mutable Real level_;
 };
 
+/// Times of an index on one thread, on a processor with AVX-512 and operands in memory.
+constexpr map_cost vector_cost{.nanoseconds = 0.5};
+constexpr map_cost scalar_cost{.nanoseconds = 2};
+constexpr map_cost logarithm_cost{.nanoseconds = 10};
+
 struct map_runner {
   template <class Body, int Operands>
   int operator()(const Body& body, const map_layout<Operands>& layout) const {
-    for_each_position(layout,
-                      [&](const map_position<Operands>& position) { body(layout, position); });
-    return 0;
+    return run_each(body, layout, scalar_cost);
   }
   template <class Real>
   int operator()(const map_body<decibels<Real>, 3>& body, const map_layout<3>& layout) const {
-    return (*this)(
-        map_body<host_decibels<Real>, 3>{host_decibels<Real>(body.function), body.addresses},
-        layout);
+    for_each_part(
+        layout, logarithm_cost, [&](const map_layout<3>& part, const map_position<3>& origin) {
+          const map_body<host_decibels<Real>, 3> own{host_decibels<Real>(body.function),
+                                                     body.addresses};
+          for_each_position(part, origin,
+                            [&](const map_position<3>& position) { own(part, position); });
+        });
+    return 0;
   }
   template <class Functor>
   int operator()(const map_body<binary_function<Functor, float>, 3>& body,
                  const map_layout<3>& layout) const {
-    f32_map<3>(layout, body.addresses).run([](const auto& inputs, std::int64_t count, float* y) {
+    return run_blocks(body.addresses, layout, [](const auto& inputs, std::int64_t count, float* y) {
       binary_f32(index_of<Functor>(binary_functors()), inputs[0], inputs[1], count, y);
     });
-    return 0;
   }
   int operator()(const map_body<scaled_and_shifted<float>, 4>& body,
                  const map_layout<4>& layout) const {
-    f32_map<4>(layout, body.addresses).run([&](const auto& inputs, std::int64_t count, float* y) {
-      affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
-    });
-    return 0;
+    return run_blocks(body.addresses, layout,
+                      [&](const auto& inputs, std::int64_t count, float* y) {
+                        affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
+                      });
   }
   int operator()(const resize_body<float>& body, const map_layout<4>& layout) const {
     const auto type = layout.types[0];
     if (type == storage::u8 && resize_by_rows<std::uint8_t>(body, layout)) return 0;
     if (type == storage::f32 && resize_by_rows<float>(body, layout)) return 0;
-    for_each_position(layout, [&](const map_position<4>& position) { body(layout, position); });
-    return 0;
+    return run_each(body, layout, scalar_cost);
   }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
-    f32_map<2>(layout, body.addresses).run(f32_map<2>::conversion());
+    return run_blocks(body.addresses, layout, f32_map<2>::conversion());
+  }
+
+ private:
+  /// Computes one index after the other.
+  template <class Body, int Operands>
+  static int run_each(const Body& body, const map_layout<Operands>& layout, const map_cost& cost) {
+    for_each_part(
+        layout, cost, [&](const map_layout<Operands>& part, const map_position<Operands>& origin) {
+          for_each_position(part, origin,
+                            [&](const map_position<Operands>& position) { body(part, position); });
+        });
+    return 0;
+  }
+  /// Computes blocks of elements with `function`; see `f32_map`.
+  template <int Operands, class Function>
+  static int run_blocks(const map_addresses& addresses, const map_layout<Operands>& layout,
+                        const Function& function) {
+    for_each_part(layout, vector_cost,
+                  [&](const map_layout<Operands>& part, const map_position<Operands>& origin) {
+                    f32_map<Operands>(part, origin, addresses).run(function);
+                  });
     return 0;
   }
 };

@@ -11,11 +11,12 @@ namespace {
 
 using namespace operations;
 
-/// Calls `visit` with the positions at each index of all dimensions but the last.
+/// Calls `visit` with the positions at each index of all dimensions but the last, from `origin` on.
 template <int Operands, class Visit>
-void for_each_line(map_layout<Operands> layout, const Visit& visit) {
-  if (--layout.rank == 0) return visit(map_position<Operands>{});
-  for_each_position(layout, visit);
+void for_each_line(map_layout<Operands> layout, const map_position<Operands>& origin,
+                   const Visit& visit) {
+  if (--layout.rank == 0) return visit(origin);
+  for_each_position(layout, origin, visit);
 }
 template <int Operands>
 std::int64_t last_extent(const map_layout<Operands>& layout) {
@@ -48,12 +49,36 @@ struct f32_max {
   }
 };
 
+/// Some results of a reduction. Each result is reduced by one thread, so its bits do not depend on
+/// the parts.
+struct results_part {
+  const map_layout<2>& layout;
+  const map_position<2>& origin;
+};
+template <class Function>
+void for_each_results_part(const reduce_call& call, double nanoseconds_of_element,
+                           std::int64_t least, const Function& function) {
+  const map_cost cost{
+      .nanoseconds = nanoseconds_of_element *
+                     static_cast<double>(std::max<std::int64_t>(call.reduced.count, 1)),
+      .least = least};
+  for_each_part(call.results, cost,
+                [&](const map_layout<2>& layout, const map_position<2>& origin) {
+                  function(results_part{layout, origin});
+                });
+}
+/// Results whose columns are reduced at once. Narrower columns are read from memory half as fast.
+constexpr std::int64_t column_block = 2048;
+constexpr double vector_nanoseconds = 0.3;
+constexpr double scalar_nanoseconds = 2;
+
 /// Reduces elements that lie side by side, with at least one for each result.
 template <class Reduction>
-void reduce_lines(const reduce_call& call, const Reduction& reduction, const float* x, void* y) {
-  for_each_position(call.results, [&](const map_position<2>& position) {
+void reduce_lines(const reduce_call& call, const results_part& part, const Reduction& reduction,
+                  const float* x, void* y) {
+  for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
     auto accumulator = reduction.reducer.identity();
-    for_each_line(call.reduced, [&](const map_position<1>& line) {
+    for_each_line(call.reduced, {}, [&](const map_position<1>& line) {
       reduction.combine(accumulator, x + position.offsets[1] + line.offsets[0],
                         last_extent(call.reduced));
     });
@@ -64,15 +89,15 @@ void reduce_lines(const reduce_call& call, const Reduction& reduction, const flo
 
 /// Reduces elements whose neighbours belong to other results, many results at once.
 template <class Reduction>
-void reduce_columns(const reduce_call& call, const Reduction& reduction, const float* x, void* y) {
-  constexpr std::int64_t block = 2048;
-  std::array<typename Reduction::value, block> accumulators;
-  const auto columns = last_extent(call.results);
-  for_each_line(call.results, [&](const map_position<2>& line) {
-    for (std::int64_t column = 0; column < columns; column += block) {
-      const auto count = std::min(block, columns - column);
+void reduce_columns(const reduce_call& call, const results_part& part, const Reduction& reduction,
+                    const float* x, void* y) {
+  std::array<typename Reduction::value, column_block> accumulators;
+  const auto columns = last_extent(part.layout);
+  for_each_line(part.layout, part.origin, [&](const map_position<2>& line) {
+    for (std::int64_t column = 0; column < columns; column += column_block) {
+      const auto count = std::min(column_block, columns - column);
       std::fill_n(accumulators.begin(), count, reduction.reducer.identity());
-      for_each_line(call.reduced, [&](const map_position<1>& row) {
+      for_each_line(call.reduced, {}, [&](const map_position<1>& row) {
         reduction.combine_each(accumulators.data(),
                                {x + line.offsets[1] + column + row.offsets[0],
                                 last_stride(call.reduced, 0), last_extent(call.reduced)},
@@ -95,11 +120,15 @@ bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void*
   if (call.results.types[1] != storage::f32 || call.reduced.count == 0) return false;
   const auto* const elements = static_cast<const float*>(x);
   if (last_stride(call.reduced, 0) == 1 && last_extent(call.reduced) >= least) {
-    reduce_lines(call, reduction, elements, y);
+    for_each_results_part(call, vector_nanoseconds, 1, [&](const results_part& part) {
+      reduce_lines(call, part, reduction, elements, y);
+    });
     return true;
   }
   if (last_stride(call.results, 1) == 1 && last_extent(call.results) >= least) {
-    reduce_columns(call, reduction, elements, y);
+    for_each_results_part(call, vector_nanoseconds, column_block, [&](const results_part& part) {
+      reduce_columns(call, part, reduction, elements, y);
+    });
     return true;
   }
   return false;
@@ -108,16 +137,18 @@ bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void*
 template <class Reducer>
 void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
   using value = typename Reducer::value;
-  for_each_position(call.results, [&](const map_position<2>& position) {
-    auto accumulator = reducer.identity();
-    if (call.reduced.count != 0) {
-      for_each_position(call.reduced, [&](const map_position<1>& element) {
-        const auto offset = position.offsets[1] + element.offsets[0];
-        accumulator = reducer.combine(accumulator, load<value>(call.results.types[1], x, offset));
-      });
-    }
-    store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
-                           reducer.finish(accumulator));
+  for_each_results_part(call, scalar_nanoseconds, 1, [&](const results_part& part) {
+    for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
+      auto accumulator = reducer.identity();
+      if (call.reduced.count != 0) {
+        for_each_position(call.reduced, [&](const map_position<1>& element) {
+          const auto offset = position.offsets[1] + element.offsets[0];
+          accumulator = reducer.combine(accumulator, load<value>(call.results.types[1], x, offset));
+        });
+      }
+      store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
+                             reducer.finish(accumulator));
+    });
   });
 }
 

@@ -10,6 +10,61 @@
 
 namespace sluice::host {
 
+/// The dimensions of a resized image that are rows and columns: the last ones, but for the
+/// channels.
+struct image_dimensions {
+  bool have_channels;
+  int row;
+  int column;
+};
+
+/// Resizes a part of images row by row.
+template <class T>
+void resize_part(const operations::resize_body<float>& body, const image_dimensions& dimensions,
+                 const operations::map_layout<4>& layout,
+                 const operations::map_position<4>& origin) {
+  const auto height = layout.shape[dimensions.row];
+  const auto width = layout.shape[dimensions.column];
+  const auto row_stride = layout.strides[0][dimensions.row];
+  const auto column_stride = layout.strides[0][dimensions.column];
+  const auto channels = dimensions.have_channels ? layout.shape[layout.rank - 1] : 1;
+  resize_columns columns;
+  columns.last = (body.columns.extent - 1) * body.columns.stride;
+  const auto resize_block = [&](std::int64_t begin, const operations::map_position<4>& image) {
+    const T* const x = static_cast<const T*>(body.addresses.inputs[0]) + image.offsets[1];
+    T* const y = static_cast<T*>(body.addresses.y) + image.offsets[0] + begin * column_stride;
+    for (std::int64_t row = 0; row < height; ++row) {
+      const auto beside = operations::neighbours_of<float>(body.rows, image.offsets[2] + row);
+      resize_row<T>({.upper = x + beside.first,
+                     .lower = x + beside.second,
+                     .weight = beside.weight,
+                     .channels = channels,
+                     .column_stride = body.columns.stride},
+                    columns, y + row * row_stride, column_stride);
+    }
+  };
+  for (std::int64_t begin = 0; begin < width; begin += resize_columns::max_count) {
+    columns.count = std::min(resize_columns::max_count, width - begin);
+    for (std::int64_t i = 0; i < columns.count; ++i) {
+      const auto beside =
+          operations::neighbours_of<float>(body.columns, origin.offsets[3] + begin + i);
+      const auto column = static_cast<std::size_t>(i);
+      columns.first[column] = beside.first;
+      columns.second[column] = beside.second;
+      columns.weight[column] = beside.weight;
+    }
+    auto images = layout;
+    images.rank = dimensions.row;
+    if (images.rank == 0) {
+      resize_block(begin, origin);
+    } else {
+      for_each_position(images, origin, [&](const operations::map_position<4>& image) {
+        resize_block(begin, image);
+      });
+    }
+  }
+}
+
 /// Resizes images of u8 or f32 row by row, where the channels of a column lie side by side or are
 /// images of their own.
 /// @return whether it did; other layouts are left alone
@@ -20,50 +75,22 @@ template <class T>
   const auto is_index = [&](int operand, int dimension) {
     return dimension >= 0 && layout.strides[operand][dimension] != 0;
   };
-  // The dimensions that are rows and columns: the last ones, but for the channels.
   const bool has_channels = !is_index(3, last);
   const int column_dimension = has_channels ? last - 1 : last;
   const int row_dimension = column_dimension - 1;
   if (!is_index(3, column_dimension) || !is_index(2, row_dimension)) return false;
   if (has_channels && (layout.strides[0][last] != 1 || layout.strides[1][last] != 1)) return false;
 
-  const auto height = layout.shape[row_dimension];
-  const auto width = layout.shape[column_dimension];
-  const auto row_stride = layout.strides[0][row_dimension];
-  const auto column_stride = layout.strides[0][column_dimension];
-  resize_columns columns;
-  columns.last = (body.columns.extent - 1) * body.columns.stride;
-  const auto resize_block = [&](std::int64_t begin, const operations::map_position<4>& image) {
-    const T* const x = static_cast<const T*>(body.addresses.inputs[0]) + image.offsets[1];
-    T* const y = static_cast<T*>(body.addresses.y) + image.offsets[0] + begin * column_stride;
-    for (std::int64_t row = 0; row < height; ++row) {
-      const auto beside = operations::neighbours_of<float>(body.rows, row);
-      resize_row<T>({.upper = x + beside.first,
-                     .lower = x + beside.second,
-                     .weight = beside.weight,
-                     .channels = has_channels ? layout.shape[last] : 1,
-                     .column_stride = body.columns.stride},
-                    columns, y + row * row_stride, column_stride);
-    }
-  };
-  for (std::int64_t begin = 0; begin < width; begin += resize_columns::max_count) {
-    columns.count = std::min(resize_columns::max_count, width - begin);
-    for (std::int64_t i = 0; i < columns.count; ++i) {
-      const auto beside = operations::neighbours_of<float>(body.columns, begin + i);
-      const auto column = static_cast<std::size_t>(i);
-      columns.first[column] = beside.first;
-      columns.second[column] = beside.second;
-      columns.weight[column] = beside.weight;
-    }
-    auto images = layout;
-    images.rank = row_dimension;
-    if (images.rank == 0) {
-      resize_block(begin, {});
-    } else {
-      for_each_position(
-          images, [&](const operations::map_position<4>& image) { resize_block(begin, image); });
-    }
-  }
+  // A part computes the neighbours of its columns first, which many rows must make up for.
+  constexpr std::int64_t least_rows = 64;
+  std::int64_t row_elements = 1;
+  for (int d = column_dimension; d <= last; ++d) row_elements *= layout.shape[d];
+  const image_dimensions dimensions{has_channels, row_dimension, column_dimension};
+  for_each_part(
+      layout, {.nanoseconds = 1.5, .least = least_rows * row_elements},
+      [&](const operations::map_layout<4>& part, const operations::map_position<4>& origin) {
+        resize_part<T>(body, dimensions, part, origin);
+      });
   return true;
 }
 

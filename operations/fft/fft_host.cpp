@@ -1,31 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/fft/fft_functions.hpp"
 #include "operations/fft/host_rows.hpp"
+#include "runtime/seam.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
+#include <thread>
 
 namespace sluice::host {
 namespace {
 
 using operations::fft_call;
+using operations::fft_key;
 using operations::fft_row;
 using operations::host_rows;
 
-/// A plan for any number of rows. Only one thread may run it at a time.
+/// The scratch memory of a thread that helps. It stays until the device ends its threads.
+void* scratch_of_helper(std::size_t bytes) {
+  thread_local std::unique_ptr<std::byte[]> memory;
+  thread_local std::size_t size = 0;
+  if (size < bytes) {
+    size = 0;
+    memory.reset();
+    memory.reset(new std::byte[bytes]);
+    size = bytes;
+  }
+  return memory.get();
+}
+
+/// A plan for any number of rows. Only one stream may run it at a time.
 class rows_plan final : public operation_plan {
  public:
   explicit rows_plan(const fft_row& row)
-      : bytes_(operations::host_rows_bytes(row)), rows_(operations::make_host_rows(row)) {}
+      : bytes_(operations::host_rows_bytes(row)),
+        row_nanoseconds_(nanoseconds_of(row)),
+        rows_(operations::make_host_rows(row)),
+        scratch_(new std::byte[rows_->scratch_bytes()]) {}
   std::size_t bytes() const noexcept override { return bytes_; }
-  [[nodiscard]] host_rows& rows() const noexcept { return *rows_; }
+
+  /// Transforms rows, on the threads of the device if they are many.
+  /// @throws std::bad_alloc if there is no scratch memory for a helper
+  void run(const fft_key& key, const void* x, void* y, double scale) const {
+    // Helpers keep their scratch memory, so it must be small.
+    constexpr std::size_t most_scratch = 2U << 20U;
+    constexpr std::int64_t rows_at_once = 16;  // a multiple of the rows in a vector
+    const auto scratch_bytes = rows_->scratch_bytes();
+    const work_chunks chunks(key.batch, scratch_bytes <= most_scratch ? row_nanoseconds_ : 0,
+                             rows_at_once);
+    const auto caller = std::this_thread::get_id();
+    const auto* const input = static_cast<const std::byte*>(x);
+    auto* const output = static_cast<std::byte*>(y);
+    const auto input_bytes = key.input_row_bytes() / key.input_row() * key.input_distance;
+    const auto output_bytes = key.output_row_bytes() / key.output_row() * key.output_distance;
+    parallel_for(chunks.count(), [&](std::int64_t chunk) {
+      const auto [begin, end] = chunks[chunk];
+      void* const scratch =
+          std::this_thread::get_id() == caller ? scratch_.get() : scratch_of_helper(scratch_bytes);
+      rows_->run({input + begin * input_bytes, key.input_distance, output + begin * output_bytes,
+                  key.output_distance},
+                 end - begin, scale, scratch);
+    });
+  }
 
  private:
+  /// About 0.2 ns for each element and factor 2 of the length.
+  static double nanoseconds_of(const fft_row& row) noexcept {
+    const auto steps = std::bit_width(static_cast<std::uint64_t>(row.length));
+    return 0.2 * static_cast<double>(row.length) * static_cast<double>(steps);
+  }
+
   std::size_t bytes_;
+  double row_nanoseconds_;
   std::unique_ptr<host_rows> rows_;
+  std::unique_ptr<std::byte[]> scratch_;  // of the stream's thread
 };
 
 /// The size of the plan of a row, in bytes.
@@ -54,9 +106,7 @@ std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries&, const fft_c
 }
 
 void compute_fft(const fft_call& call, const operation_plan* plan, const void* x, void* y) {
-  const auto& key = call.key;
-  static_cast<const rows_plan*>(plan)->rows().run({x, key.input_distance, y, key.output_distance},
-                                                  key.batch, call.scale);
+  static_cast<const rows_plan*>(plan)->run(call.key, x, y, call.scale);
 }
 
 }  // namespace sluice::host

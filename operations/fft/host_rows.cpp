@@ -189,15 +189,19 @@ class typed_rows final : public host_rows {
         points_(points(row)),
         transform_(make_row_transform<T>(points_)),
         step_(is_halved(row) ? points_ : 0, row.kind == fft_kind::r2c ? -1 : 1),
-        distance_(2 * split_buffer<T>::part(points_)),
-        rows_(distance_ / 2 * transform_->rows()) {}
+        distance_(2 * split_buffer<T>::part(points_)) {}
 
   [[nodiscard]] static std::size_t bytes(const fft_row& row) {
     return row_transform_bytes<T>(points(row)) +
            real_step<T>::bytes(is_halved(row) ? points(row) : 0);
   }
 
-  void run(const fft_rows_location& rows, std::int64_t count, double scale) override {
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept override {
+    return scratch_memory::slack + scratch_memory::bytes<T>(split_numbers()) +
+           transform_->scratch_bytes();
+  }
+  void run(const fft_rows_location& rows, std::int64_t count, double scale,
+           void* scratch) const override {
     const bool real_input = kind_ == fft_kind::r2c;
     const bool real_output = kind_ == fft_kind::c2r;
     const bool inverse = kind_ == fft_kind::c2c_inverse || kind_ == fft_kind::c2r;
@@ -205,13 +209,15 @@ class typed_rows final : public host_rows {
     const auto output_distance = rows.output_distance * (real_output ? 1 : 2);
     const auto* x = static_cast<const T*>(rows.x);
     auto* y = static_cast<T*>(rows.y);
-    const split_complex<T> first{rows_.get().re, rows_.get().re + distance_ / 2};
+    scratch_memory memory(scratch);
+    T* const split = memory.take<T>(split_numbers()).re;
+    const split_complex<T> first{split, split + distance_ / 2};
     const auto block_rows = static_cast<std::int64_t>(transform_->rows());
     for (std::int64_t row = 0; row < count; row += block_rows) {
       const auto part = std::min(block_rows, count - row);
       for (std::int64_t i = 0; i < part; ++i, x += input_distance) begin(x, row_at(first, i));
       const auto source = inverse ? first.swapped() : first;
-      auto result = transform_->run(source, distance_, static_cast<std::size_t>(part));
+      auto result = transform_->run(source, distance_, static_cast<std::size_t>(part), memory);
       if (inverse) result = result.swapped();
       for (std::int64_t i = 0; i < part; ++i, y += output_distance) {
         finish(row_at(result, i), static_cast<T>(scale), y);
@@ -227,6 +233,10 @@ class typed_rows final : public host_rows {
   /// The length of the complex transform.
   [[nodiscard]] static std::size_t points(const fft_row& row) noexcept {
     return static_cast<std::size_t>(is_halved(row) ? row.length / 2 : row.length);
+  }
+  /// The numbers of the rows that are transformed at once.
+  [[nodiscard]] std::size_t split_numbers() const noexcept {
+    return distance_ / 2 * transform_->rows();
   }
   [[nodiscard]] split_complex<T> row_at(const split_complex<T>& first,
                                         std::int64_t row) const noexcept {
@@ -269,7 +279,6 @@ class typed_rows final : public host_rows {
   std::unique_ptr<row_transform<T>> transform_;
   real_step<T> step_;
   std::size_t distance_;  // between split rows
-  split_buffer<T> rows_;
 };
 
 std::unique_ptr<host_rows> make_rows(const fft_row& row) {

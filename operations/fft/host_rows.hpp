@@ -17,14 +17,17 @@ struct fft_rows_location {
   std::int64_t output_distance;  ///< between rows of Y, in elements
 };
 
-/// The transforms of rows of one kind and length on the host. Not thread-safe: it owns scratch
-/// memory.
+/// The transforms of rows of one kind and length on the host. Thread-safe if each thread has
+/// scratch memory of its own.
 class host_rows {
  public:
   virtual ~host_rows() = default;
   /// Transforms `count` rows and multiplies the results by `scale`. The result of a row does not
   /// depend on the other rows. X and Y do not overlap, or are the same rows of complex numbers.
-  virtual void run(const fft_rows_location& rows, std::int64_t count, double scale) = 0;
+  /// @param scratch `scratch_bytes()` bytes, which are overwritten
+  virtual void run(const fft_rows_location& rows, std::int64_t count, double scale,
+                   void* scratch) const = 0;
+  [[nodiscard]] virtual std::size_t scratch_bytes() const noexcept = 0;
 };
 
 /// A transform with the largest vectors that the processor has. Powers of two and their multiples
@@ -32,7 +35,7 @@ class host_rows {
 /// algorithm is Stockham's (W. T. Cochran et al., "What is the fast Fourier transform?", 1967); for
 /// a prime factor above `largest_butterfly` it is Bluestein's.
 [[nodiscard]] std::unique_ptr<host_rows> make_host_rows(const fft_row& row);
-/// The size of the tables and of the scratch memory of `make_host_rows`.
+/// The size of the tables of `make_host_rows`, and of the scratch memory of one thread.
 /// @throws std::length_error if the length is too large
 [[nodiscard]] std::size_t host_rows_bytes(const fft_row& row);
 

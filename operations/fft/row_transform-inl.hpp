@@ -12,23 +12,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::operations::HWY_NAMESPACE {
 
-/// The forward complex transform of rows of one length. Not thread-safe: it owns scratch memory.
+/// The forward complex transform of rows of one length. Thread-safe if each thread has scratch
+/// memory of its own.
 template <class T>
 class row_transform {
  public:
   virtual ~row_transform() = default;
   /// The rows that are transformed at once.
   [[nodiscard]] virtual std::size_t rows() const noexcept = 0;
+  /// The size of the scratch memory.
+  [[nodiscard]] virtual std::size_t scratch_bytes() const noexcept = 0;
   /// Transforms `count` rows, at most `rows()`. There is memory for `rows()` rows, which is
   /// overwritten.
   /// @param rows     the first row
   /// @param distance between rows, in elements
   /// @return the first row of the result, at the same distance: there, or in scratch memory
-  virtual split_complex<T> run(split_complex<T> rows, std::size_t distance, std::size_t count) = 0;
+  virtual split_complex<T> run(split_complex<T> rows, std::size_t distance, std::size_t count,
+                               scratch_memory scratch) const = 0;
 };
 
 /// The largest number of lanes up to `limit`, a power of two, over which a row can be spread: it
@@ -46,7 +51,7 @@ template <class T, std::size_t lanes>
 class spread_row_transform final : public row_transform<T> {
  public:
   explicit spread_row_transform(std::size_t length)
-      : rows_(length / lanes), passes_(make_passes<T>(rows_)), twiddles_(length), scratch_(length) {
+      : length_(length), rows_(length / lanes), passes_(make_passes<T>(rows_)), twiddles_(length) {
     for (std::size_t k = 0; k < rows_; ++k) {
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         const auto root = root_of_unity<T>(-1, k * lane, length);
@@ -61,8 +66,12 @@ class spread_row_transform final : public row_transform<T> {
   [[nodiscard]] static std::size_t rows_at_once(std::size_t) noexcept { return 1; }
   [[nodiscard]] std::size_t rows() const noexcept override { return 1; }
 
-  split_complex<T> run(split_complex<T> row, std::size_t, std::size_t) override {
-    const auto scratch = scratch_.get();
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept override {
+    return scratch_memory::bytes<T>(length_);
+  }
+  split_complex<T> run(split_complex<T> row, std::size_t, std::size_t,
+                       scratch_memory memory) const override {
+    const auto scratch = memory.take<T>(length_);
     const auto z = transform_columns<lanes>(passes_, lanes, row, scratch);
     const auto bins = z.re == row.re ? scratch : row;
     for (std::size_t k = 0; k + lanes <= rows_; k += lanes) finish(z, k, bins);
@@ -99,10 +108,10 @@ class spread_row_transform final : public row_transform<T> {
     }
   }
 
+  std::size_t length_;
   std::size_t rows_;  // in each lane
   fft_passes<T> passes_;
   split_buffer<T> twiddles_;
-  split_buffer<T> scratch_;
 };
 #endif
 
@@ -111,10 +120,7 @@ template <class T>
 class stacked_row_transform final : public row_transform<T> {
  public:
   explicit stacked_row_transform(std::size_t length)
-      : length_(length),
-        passes_(make_passes<T>(length)),
-        scratch_(length * rows_at_once(length)),
-        more_scratch_(rows_at_once(length) == 1 ? 0 : length * lanes) {}
+      : length_(length), passes_(make_passes<T>(length)) {}
   [[nodiscard]] static std::size_t bytes(std::size_t length) noexcept {
     return 2 * split_buffer<T>::bytes(length * rows_at_once(length)) + pass_bytes<T>(length);
   }
@@ -125,12 +131,17 @@ class stacked_row_transform final : public row_transform<T> {
   }
   [[nodiscard]] std::size_t rows() const noexcept override { return rows_at_once(length_); }
 
-  split_complex<T> run(split_complex<T> rows, std::size_t distance, std::size_t count) override {
-    const auto scratch = scratch_.get();
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept override {
+    return (rows() == 1 ? 1 : 2) * scratch_memory::bytes<T>(length_ * rows());
+  }
+  split_complex<T> run(split_complex<T> rows, std::size_t distance, std::size_t count,
+                       scratch_memory memory) const override {
+    const auto scratch = memory.take<T>(length_ * this->rows());
     if (count == 1) return transform_columns<lanes>(passes_, 1, rows, scratch);
     gather(rows.re, distance, scratch.re);
     gather(rows.im, distance, scratch.im);
-    const auto z = transform_columns<lanes>(passes_, lanes, scratch, more_scratch_.get());
+    const auto z =
+        transform_columns<lanes>(passes_, lanes, scratch, memory.take<T>(length_ * lanes));
     scatter(z.re, rows.re, distance);
     scatter(z.im, rows.im, distance);
     return rows;
@@ -178,8 +189,6 @@ class stacked_row_transform final : public row_transform<T> {
 
   std::size_t length_;
   fft_passes<T> passes_;
-  split_buffer<T> scratch_;
-  split_buffer<T> more_scratch_;  // of several rows
 };
 
 /// Calls `visitor.visit<Transform>(length)` with the transform for a length without large prime
@@ -231,8 +240,7 @@ class bluestein_row_transform final : public row_transform<T> {
         padded_(padded_length(length)),
         inner_(with_row_transform<double>(padded_, row_transform_maker<double>())),
         chirp_(length),
-        filter_(padded_),
-        row_(padded_) {
+        filter_(padded_) {
     // chirp[k] = exp(-πi k²/n); k² modulo 2n by its differences, which do not overflow.
     const std::size_t period = 2 * length;
     const auto chirp = chirp_.get();
@@ -250,7 +258,8 @@ class bluestein_row_transform final : public row_transform<T> {
       filter.re[k] = filter.re[padded_ - k] = chirp.re[k];
       filter.im[k] = filter.im[padded_ - k] = -chirp.im[k];
     }
-    const auto spectrum = inner_->run(filter, 0, 1);
+    std::vector<std::byte> memory(inner_->scratch_bytes() + scratch_memory::slack);
+    const auto spectrum = inner_->run(filter, 0, 1, scratch_memory(memory.data()));
     for (std::size_t k = 0; k < padded_; ++k) {
       filter.re[k] = spectrum.re[k] / static_cast<double>(padded_);
       filter.im[k] = spectrum.im[k] / static_cast<double>(padded_);
@@ -264,8 +273,12 @@ class bluestein_row_transform final : public row_transform<T> {
   [[nodiscard]] static std::size_t rows_at_once(std::size_t) noexcept { return 1; }
   [[nodiscard]] std::size_t rows() const noexcept override { return 1; }
 
-  split_complex<T> run(split_complex<T> row, std::size_t, std::size_t) override {
-    const auto z = row_.get();
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept override {
+    return scratch_memory::bytes<double>(padded_) + inner_->scratch_bytes();
+  }
+  split_complex<T> run(split_complex<T> row, std::size_t, std::size_t,
+                       scratch_memory memory) const override {
+    const auto z = memory.take<double>(padded_);
     const auto chirp = chirp_.get();
     const auto filter = filter_.get();
     for (std::size_t k = 0; k < length_; ++k) {
@@ -276,14 +289,15 @@ class bluestein_row_transform final : public row_transform<T> {
     }
     std::fill(z.re + length_, z.re + padded_, 0);
     std::fill(z.im + length_, z.im + padded_, 0);
-    const auto spectrum = inner_->run(z, 0, 1);
+    const auto spectrum = inner_->run(z, 0, 1, memory);
     for (std::size_t k = 0; k < padded_; ++k) {
       const double re = spectrum.re[k];
       const double im = spectrum.im[k];
       z.re[k] = re * filter.re[k] - im * filter.im[k];
       z.im[k] = re * filter.im[k] + im * filter.re[k];
     }
-    const auto product = inner_->run(z.swapped(), 0, 1).swapped();  // of the inverse transform
+    const auto product =
+        inner_->run(z.swapped(), 0, 1, memory).swapped();  // of the inverse transform
     for (std::size_t k = 0; k < length_; ++k) {
       const double re = product.re[k];
       const double im = product.im[k];
@@ -299,7 +313,6 @@ class bluestein_row_transform final : public row_transform<T> {
   std::unique_ptr<row_transform<double>> inner_;
   split_buffer<double> chirp_;
   split_buffer<double> filter_;
-  split_buffer<double> row_;
 };
 
 template <class T>

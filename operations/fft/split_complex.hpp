@@ -53,4 +53,30 @@ class split_buffer {
   std::size_t offset_ = 0;
 };
 
+/// Scratch memory that is given out piece by piece. A piece is not initialised.
+class scratch_memory {
+ public:
+  /// @param memory with at least `bytes` of the pieces and `slack` more, in bytes
+  explicit scratch_memory(void* memory) noexcept
+      : next_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory) + slack - 1) /
+                                           slack * slack)) {}
+  static constexpr std::size_t slack = 64;  // a cache line
+
+  /// `count` numbers, which begin at whole cache lines.
+  template <class T>
+  [[nodiscard]] split_complex<T> take(std::size_t count) noexcept {
+    T* const first = reinterpret_cast<T*>(next_);
+    next_ += bytes<T>(count);
+    return {first, first + split_buffer<T>::part(count)};
+  }
+  /// The size of a piece.
+  template <class T>
+  [[nodiscard]] static constexpr std::size_t bytes(std::size_t count) noexcept {
+    return 2 * split_buffer<T>::part(count) * sizeof(T);
+  }
+
+ private:
+  std::byte* next_;
+};
+
 }  // namespace sluice::operations

@@ -5,6 +5,7 @@
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/operations/elementwise.hpp>
@@ -60,6 +61,7 @@ class executable::builder {
     for (std::size_t i = 0; i < graph_.steps().size(); ++i) {
       label_ = "step '" + graph_.steps()[i].name + "'";
       naming([&] { return label_; }, [&] { add_step(i); });
+      target_.actions_.back().ends_step = true;
     }
     for (std::size_t i = 0; i < inferred_.written.size(); ++i) {
       const auto& w = inferred_.written[i];
@@ -379,6 +381,7 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
         for_each(all_externals, scratch, run_data,
                  [](const action& a, const auto& call, const launch_memory& memory) {
                    naming([&] { return a.label; }, [&] { a.descriptor->compute(call, memory); });
+                   if (a.ends_step) host::mark_time();
                  });
       });
     } catch (...) {

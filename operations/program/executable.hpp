@@ -127,6 +127,7 @@ class executable final : public operation_plan {
     std::array<element_type, inference::max_operands> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
+    bool ends_step = false;  ///< the last one of its step
   };
   class builder;
 

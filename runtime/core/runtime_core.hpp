@@ -90,6 +90,9 @@ class runtime_core final : public runtime_context,
 
   /// Whether a completed point replaces a wait.
   [[nodiscard]] bool completion_orders() const noexcept override { return !explicit_waits_; }
+  [[nodiscard]] completion_words* words() noexcept override {
+    return completion_orders() ? &words_ : nullptr;
+  }
   [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
   [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
   [[nodiscard]] const std::shared_ptr<sluice::device>& shared_device() const noexcept override {
@@ -361,6 +364,7 @@ class runtime_core final : public runtime_context,
   const bool explicit_waits_;
   std::shared_ptr<sluice::device> device_;
   const bool tasks_may_fail_;
+  completion_words words_;
   std::unique_ptr<memory_resource> resource_;
   std::mutex misuse_mutex_;  // held to destroy the resource, and to inform it of misuse
   left_out_function left_out_;

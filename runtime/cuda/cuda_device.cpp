@@ -288,6 +288,7 @@ class cuda_device final : public device {
   bool supports_words() const noexcept override {
     return driver().stream_wait_value != nullptr && driver().stream_write_value != nullptr;
   }
+  bool tells_completion_by_words() const noexcept override { return supports_words(); }
   void wait_for_word(native_stream* stream, const std::atomic<std::uint32_t>& word,
                      std::uint32_t value) override {
     static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0);

@@ -18,7 +18,7 @@ void AnnotateIgnoreSyncEnd(const char* file, int line);
 #endif
 
 /// Announces the memory accesses of libraries without instrumentation to ThreadSanitizer, and
-/// records which streams are inside a library call.
+/// records which streams are inside a library call, and when parts of a launch have ended.
 namespace sluice::host {
 
 #if defined(SLUICE_THREAD_SANITIZER)
@@ -30,6 +30,10 @@ inline constexpr bool thread_sanitizer_on = false;
 /// Records that the calling thread enters or leaves a library. No effect unless it is a stream's
 /// thread.
 void note_library_call(bool entered) noexcept;
+
+/// Has the trace of the current launch know that a part of its work has ended. No effect unless the
+/// calling thread is that of a stream, and the launch has timestamps.
+void mark_time() noexcept;
 
 /// Announces that the calling thread reads `bytes` bytes at `address`.
 inline void annotate_read([[maybe_unused]] const void* address,
@@ -54,9 +58,9 @@ struct write_range {
   std::size_t bytes;
 };
 
-/// The scope of one library call. Before and after the call it announces the ranges of the
-/// arguments, so that ThreadSanitizer reports a race with either end. It hides the library's
-/// internal synchronization, which a GPU would not have.
+/// The scope of one library call. Scopes may be nested. Before and after the call it announces the
+/// ranges of the arguments, so that ThreadSanitizer reports a race with either end. It hides the
+/// library's internal synchronization, which a GPU would not have.
 ///
 ///     const library_call_scope scope({{x, x_bytes}}, {{y, y_bytes}});
 ///     cblas_saxpy(n, a, x, 1, y, 1);

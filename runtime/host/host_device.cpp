@@ -3,6 +3,7 @@
 #include "runtime/host/annotations.hpp"
 #include "runtime/host/host_rendezvous.hpp"
 #include "runtime/host/host_stream.hpp"
+#include "runtime/host/host_threads.hpp"
 #include "runtime/host/host_timestamp.hpp"
 #include "runtime/host/stream_ordered_pool.hpp"
 #include "runtime/reports/slow_wait.hpp"
@@ -51,7 +52,10 @@ class wait_task final : public host_task {
     event_.hold();
   }
   ~wait_task() override { event_.let_go(); }
-  void run(host_stream& stream) override { event_.wait(value_, stream.owner()); }
+  void run(host_stream& stream) override {
+    stream.set_computing(false);
+    event_.wait(value_, stream.owner());
+  }
 
  private:
   host_event& event_;
@@ -64,7 +68,7 @@ class timestamp_task final : public host_task {
     stamp_.hold();
   }
   ~timestamp_task() override { stamp_.let_go(); }
-  void run(host_stream&) override { stamp_.take(); }
+  void run(host_stream& stream) override { stream.take(stamp_); }
 
  private:
   host_timestamp& stamp_;
@@ -101,6 +105,10 @@ class host_timestamp_clock final : public timestamp_clock {
       native_timestamp* stamp) noexcept override {
     return as_timestamp(stamp).time();
   }
+  std::size_t copy_marks(native_timestamp* stamp,
+                         std::span<std::chrono::steady_clock::time_point> times) noexcept override {
+    return as_timestamp(stamp).copy_marks(times);
+  }
 };
 
 std::string processor_name() {
@@ -118,7 +126,9 @@ std::string processor_name() {
 class host_device final : public device {
  public:
   explicit host_device(const host_device_options& options)
-      : device({device_kind::host, options.ordinal}), options_(options) {}
+      : device({device_kind::host, options.ordinal}),
+        options_(options),
+        threads_(number_of_threads(options)) {}
 
   ~host_device() override {
     for (auto& stream : streams_) stream->stop();
@@ -165,7 +175,7 @@ class host_device final : public device {
     // The element first: a stream whose thread runs could not be dropped if this allocation failed.
     auto& place = streams_.emplace_back();
     try {
-      place = std::make_unique<host_stream>(*this, ++stream_count_, options_);
+      place = std::make_unique<host_stream>(*this, ++stream_count_, options_, threads_);
     } catch (...) {
       streams_.pop_back();
       throw;
@@ -341,6 +351,7 @@ class host_device final : public device {
                      std::uint32_t value) override {
     require_usable();
     auto task = [this, &word, value] {
+      host_stream::of_this_thread()->set_computing(false);
       const auto reached = [&] {
         return static_cast<std::int32_t>(word.load(std::memory_order_acquire) - value) >= 0;
       };
@@ -436,7 +447,14 @@ class host_device final : public device {
     std::erase_if(streams_, [](const auto& stream) { return stream->stopped(); });
   }
 
+  /// One if ThreadSanitizer judges the order of streams, which helpers would add to.
+  static int number_of_threads(const host_device_options& options) noexcept {
+    if (thread_sanitizer_on) return 1;
+    return options.threads == 0 ? host_threads::available_processors() : options.threads;
+  }
+
   host_device_options options_;
+  host_threads threads_;
   std::mutex mutex_;
   stream_ordered_pool pool_;
   std::unordered_set<host_event*> events_;
@@ -455,6 +473,10 @@ std::shared_ptr<device> open_host_device(const host_device_options& options) {
   if (options.ordinal < 0) {
     throw error(errc::invalid_argument,
                 "ordinal is " + std::to_string(options.ordinal) + "; must not be negative");
+  }
+  if (options.threads < 0) {
+    throw error(errc::invalid_argument,
+                "threads is " + std::to_string(options.threads) + "; must not be negative");
   }
   if (options.jitter && options.jitter->longest.count() < 0) {
     throw error(errc::invalid_argument, "jitter.longest is " +

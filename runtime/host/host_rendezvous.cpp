@@ -16,6 +16,7 @@ void host_rendezvous::reach(host_stream& source) noexcept {
 }
 
 void host_rendezvous::wait(host_stream& stream) noexcept {
+  stream.set_computing(false);
   // The loss of a device wakes its own events only, so this wait polls.
   while (!event_.wait_for(1, stream.owner(), std::chrono::milliseconds(10))) {
   }

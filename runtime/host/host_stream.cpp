@@ -45,7 +45,11 @@ std::uint64_t next_random(std::uint64_t& state) noexcept {
 }  // namespace
 
 void note_library_call(bool entered) noexcept {
-  if (current_stream != nullptr) current_stream->set_in_library(entered);
+  if (current_stream != nullptr) current_stream->note_library_call(entered);
+}
+
+void mark_time() noexcept {
+  if (current_stream != nullptr) current_stream->mark_time();
 }
 
 void host_event::reach(std::uint64_t value, std::optional<error> failure) noexcept {
@@ -80,8 +84,10 @@ error host_event::failure() const {
   return failure_.value_or(failure_unknown);
 }
 
-host_stream::host_stream(device& owner, std::uint64_t number, const host_device_options& options)
+host_stream::host_stream(device& owner, std::uint64_t number, const host_device_options& options,
+                         host_threads& threads)
     : owner_(owner),
+      threads_(threads),
       jitter_(options.jitter),
       faults_(options.faults),
       random_state_(jitter_ ? jitter_->seed ^ (number * 0x9e3779b97f4a7c15U) : 0),
@@ -99,6 +105,7 @@ host_stream::host_stream(device& owner, std::uint64_t number, const host_device_
 
 host_stream::~host_stream() {
   thread_.join();
+  if (last_stamp_ != nullptr) last_stamp_->let_go();
   while (oldest_ != nullptr) {
     auto* next = oldest_->next_.load(std::memory_order_acquire);
     delete oldest_;
@@ -129,15 +136,19 @@ host_stream* host_stream::of_this_thread() noexcept {
 void host_stream::run() noexcept {
   current_stream = this;
   while (!leaving_) {
-    host_task* task = nullptr;
-    signal_.wait([&] {
-      task = oldest_->next_.load(std::memory_order_acquire);
-      return task != nullptr;
-    });
+    host_task* task = oldest_->next_.load(std::memory_order_acquire);
+    if (task == nullptr) {
+      set_computing(false);
+      signal_.wait([&] {
+        task = oldest_->next_.load(std::memory_order_acquire);
+        return task != nullptr;
+      });
+    }
     delete oldest_;
     oldest_ = task;
     execute(*task);
   }
+  set_computing(false);
   quiescent_.store(true, std::memory_order_release);
   stopped_.store(true, std::memory_order_release);
 }
@@ -149,6 +160,7 @@ void host_stream::execute(host_task& task) noexcept {
   }
   if (owner_.lost()) return;
   if (jitter_) delay();
+  set_computing(true);
   try {
     if (task.fails_) throw error(errc::library_failure, "scripted failure");
     task.run(*this);

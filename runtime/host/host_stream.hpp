@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/host/host_threads.hpp"
+#include "runtime/host/host_timestamp.hpp"
 #include "runtime/sync/one_way_signal.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -109,7 +111,9 @@ class function_task final : public host_task {
 /// that a submitting thread reads. Submitting therefore orders no thread after finished work.
 class host_stream {
  public:
-  host_stream(device& owner, std::uint64_t number, const host_device_options& options);
+  /// @param threads help with large tasks; must outlive the stream
+  host_stream(device& owner, std::uint64_t number, const host_device_options& options,
+              host_threads& threads);
   host_stream(const host_stream&) = delete;
   host_stream& operator=(const host_stream&) = delete;
   /// Joins the thread after the queued work has run.
@@ -138,12 +142,25 @@ class host_stream {
   }
   /// The stream whose thread is the calling one, or nullptr.
   [[nodiscard]] static host_stream* of_this_thread() noexcept;
-  /// Notes whether the thread is inside a library call. For the stream's thread.
-  void set_in_library(bool inside) noexcept {
-    in_library_.store(inside, std::memory_order_relaxed);
+  /// Takes a timestamp. Marks belong to the last one. For the stream's thread.
+  void take(host_timestamp& stamp) noexcept {
+    stamp.hold();
+    if (last_stamp_ != nullptr) last_stamp_->let_go();
+    last_stamp_ = &stamp;
+    stamp.take();
+  }
+  /// Marks the current time behind the last timestamp, if there is one. For the stream's thread.
+  void mark_time() noexcept {
+    if (last_stamp_ != nullptr) last_stamp_->mark();
+  }
+  /// Notes that the thread enters or leaves a library call; calls may be nested. For the stream's
+  /// thread.
+  void note_library_call(bool entered) noexcept {
+    const int calls = library_calls_.load(std::memory_order_relaxed) + (entered ? 1 : -1);
+    library_calls_.store(calls, std::memory_order_relaxed);
   }
   [[nodiscard]] bool in_library() const noexcept {
-    return in_library_.load(std::memory_order_relaxed);
+    return library_calls_.load(std::memory_order_relaxed) != 0;
   }
   /// Whether the thread has exited. The destructor then does not block.
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
@@ -157,6 +174,17 @@ class host_stream {
     if (!failure_) failure_ = failure;
   }
   [[nodiscard]] device& owner() noexcept { return owner_; }
+  [[nodiscard]] host_threads& threads() noexcept { return threads_; }
+  /// Notes that the thread begins to compute, or stops to. For the stream's thread.
+  void set_computing(bool computing) noexcept {
+    if (computing == computing_) return;
+    computing_ = computing;
+    if (computing) {
+      threads_.enter();
+    } else {
+      threads_.leave();
+    }
+  }
 
  private:
   void run() noexcept;
@@ -167,6 +195,7 @@ class host_stream {
   void delay() noexcept;
 
   device& owner_;
+  host_threads& threads_;
   std::optional<host_jitter> jitter_;
   std::shared_ptr<fault_script> faults_;
   std::uint64_t random_state_;
@@ -177,11 +206,13 @@ class host_stream {
   std::atomic<host_task*> newest_;  // the submitting threads' end
   host_task* oldest_;  // the thread's end: the last task run, kept as the list's anchor
   detail::one_way_signal signal_;
-  std::optional<error> failure_;  // used only by the stream's thread
-  bool leaving_ = false;          // used only by the stream's thread
+  std::optional<error> failure_;          // used only by the stream's thread
+  host_timestamp* last_stamp_ = nullptr;  // used only by the stream's thread; a share
+  bool leaving_ = false;                  // used only by the stream's thread
+  bool computing_ = false;                // used only by the stream's thread
   std::atomic<bool> quiescent_{false};
   std::atomic<bool> stopped_{false};
-  std::atomic<bool> in_library_{false};
+  std::atomic<int> library_calls_{0};  // open ones
   std::thread thread_;
 };
 

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/runtime/device.hpp>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sluice::host {
 
-/// A timestamp of the host device. The stream's thread stores the time. All accesses are relaxed,
-/// so reading or reusing a timestamp orders no thread after the stream's work.
+/// A timestamp of the host device, with the times of marks that were made behind it on its stream.
+/// The stream's thread stores the times. All accesses are relaxed, so reading or reusing a
+/// timestamp orders no thread after the stream's work.
 class host_timestamp {
  public:
   using clock = std::chrono::steady_clock;
@@ -23,15 +30,33 @@ class host_timestamp {
   }
 
   void take() noexcept {
+    mark_count_.store(0, std::memory_order_relaxed);
     time_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  /// Marks the current time, unless there are enough marks.
+  void mark() noexcept {
+    const auto count = mark_count_.load(std::memory_order_relaxed);
+    if (count == marks_.size()) return;
+    marks_[count].store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    mark_count_.store(count + 1, std::memory_order_relaxed);
   }
   [[nodiscard]] clock::time_point time() const noexcept {
     return clock::time_point(clock::duration(time_.load(std::memory_order_relaxed)));
+  }
+  /// Copies the times of the first marks. Returns their number.
+  [[nodiscard]] std::size_t copy_marks(std::span<clock::time_point> times) const noexcept {
+    const auto count = std::min(times.size(), mark_count_.load(std::memory_order_relaxed));
+    for (std::size_t i = 0; i < count; ++i) {
+      times[i] = clock::time_point(clock::duration(marks_[i].load(std::memory_order_relaxed)));
+    }
+    return count;
   }
 
  private:
   std::atomic<std::uint32_t> shares_{1};
   std::atomic<clock::rep> time_{0};
+  std::atomic<std::size_t> mark_count_{0};
+  std::array<std::atomic<clock::rep>, timestamp_clock::most_marks> marks_{};
 };
 
 }  // namespace sluice::host

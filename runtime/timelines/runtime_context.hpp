@@ -9,6 +9,7 @@
 
 namespace sluice::detail {
 
+class completion_words;
 class release_list;
 class timeline;
 
@@ -32,6 +33,8 @@ class runtime_context : public resource_context {
   virtual void note_retired(timeline& t) noexcept = 0;
   /// Makes the reclaim thread forget the oldest failures of `t`.
   virtual void forget_failures_later(timeline& t) noexcept = 0;
+  /// The words of the streams; nullptr if only events tell of completed work.
+  [[nodiscard]] virtual completion_words* words() noexcept = 0;
   virtual void count_events(std::ptrdiff_t change) noexcept = 0;
   virtual void count_stream_retired() noexcept = 0;
 

@@ -36,10 +36,12 @@ timeline::timeline(runtime_context& context, stream_id id, native_stream* native
   rings_ = make_ring(1, first_capacity, nullptr);
   newest_ring_.store(rings_.get(), std::memory_order_release);
   capacity_.store(first_capacity, std::memory_order_relaxed);
+  if (auto* const words = context_.words()) word_ = words->take();
 }
 
 timeline::~timeline() {
   retire();
+  if (completed(submitted_.load(std::memory_order_relaxed))) give_back_word();
   destroy_events(rings_.get());
 }
 
@@ -144,7 +146,14 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   fill(ticket, first, std::move(dependencies));
-  device_.record(s.event, ticket, native_);
+  const bool by_word = write_word(ticket);
+  try {
+    device_.record(s.event, ticket, native_);
+  } catch (...) {
+    word_is_spoiled_ = word_is_spoiled_ || by_word;  // another launch gets this ticket
+    throw;
+  }
+  if (by_word) word_ticket_.store(ticket, std::memory_order_release);
   s.upstream = std::move(upstream);
   finish(ticket, ticket, failure);
   submitted_.store(ticket, std::memory_order_release);
@@ -170,8 +179,37 @@ void timeline::finish(std::uint64_t ticket, std::uint64_t event_ticket,
   if (slot_of(ticket).depends()) newest_dependent_.store(ticket, std::memory_order_relaxed);
 }
 
+bool timeline::write_word(std::uint64_t ticket) noexcept {
+  const auto value = static_cast<std::uint32_t>(ticket);
+  // Nobody waits for the last ticket of a retired stream, whose memory may be freed before.
+  if (word_ == nullptr || word_is_spoiled_ || retired() ||
+      watermark_.load(std::memory_order_relaxed) + 1 != ticket ||
+      word_->load(std::memory_order_relaxed) == value) {
+    return false;
+  }
+  try {
+    device_.write_word(native_, *word_, value);
+    return true;
+  } catch (...) {
+    word_is_spoiled_ = true;  // the driver may have queued it
+    return false;
+  }
+}
+
+void timeline::give_back_word() noexcept {
+  auto* const word = std::exchange(word_, nullptr);
+  if (word != nullptr && !word_is_spoiled_) context_.words()->give_back(*word);
+}
+
 event_state timeline::query(std::uint64_t ticket) noexcept {
   const auto record = event_of(ticket);
+  if (word_ != nullptr) {
+    const auto written = word_ticket_.load(std::memory_order_acquire);
+    if (record.value <= written &&
+        word_->load(std::memory_order_acquire) == static_cast<std::uint32_t>(written)) {
+      return event_state::complete;
+    }
+  }
   return device_.query(record.event, record.value);
 }
 

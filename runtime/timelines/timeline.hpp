@@ -4,6 +4,7 @@
 #include "runtime/base/chunked_table.hpp"
 #include "runtime/sync/hazard_pointer.hpp"
 #include "runtime/sync/spin_lock.hpp"
+#include "runtime/timelines/completion_words.hpp"
 #include "runtime/timelines/cross_runtime_dependency.hpp"
 #include "runtime/timelines/ticket_failures.hpp"
 
@@ -283,6 +284,12 @@ class timeline {
   /// once all of it is. Reservations do not count as use.
   void ask_now_and_then() noexcept;
   [[nodiscard]] event_state query(std::uint64_t ticket) noexcept;
+  /// Has the stream write a ticket to its word if nothing else is in flight. Returns whether it
+  /// does. Called before the record of the ticket's event, so that a recorded event stands for the
+  /// write, too.
+  [[nodiscard]] bool write_word(std::uint64_t ticket) noexcept;
+  /// Returns the word once all work has completed.
+  void give_back_word() noexcept;
   /// `advance`, under its lock. Returns the watermark.
   std::uint64_t advance_locked() noexcept;
   /// The newest ticket up to `last` whose event has completed, or `completed_ticket` if there is
@@ -334,6 +341,11 @@ class timeline {
   // The launch of this ticket queries the device again.
   std::atomic<std::uint64_t> query_ticket_{0};
   std::atomic<std::uint64_t> newest_dependent_{0};  // the newest ticket that depends on others
+
+  // nullptr: events alone tell of completed work. `query` reads what the stream has written.
+  completion_words::word* word_ = nullptr;
+  bool word_is_spoiled_ = false;               // a write may come that belongs to no ticket
+  std::atomic<std::uint64_t> word_ticket_{0};  // the newest ticket that the stream writes
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};

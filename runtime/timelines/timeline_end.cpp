@@ -121,6 +121,7 @@ bool timeline::give_up_slots() noexcept {
     rings = std::move(rings_);
     waits_by_stream = std::move(waits_by_stream_);
     newest_ring_.store(nullptr, std::memory_order_relaxed);
+    give_back_word();
   }
   destroy_events(rings.get());
   return true;

@@ -29,7 +29,7 @@ void begin() {
   configured configuration;
   caf::actor_system system{configuration};
   scoped_device device(system, name);
-  constexpr std::int64_t n = 1200;  // OpenBLAS uses all of its threads
+  constexpr std::int64_t n = 1200;  // the helpers of a host device take part
   const auto a =
       ask<tensor>(system, device.actor(), sluice::upload{.values = std::vector<float>(n * n, 0.5F)})
           .as<float>();

@@ -489,6 +489,39 @@ TEST_F(chrome_trace_test, shows_nothing_of_a_launch_that_was_overwritten) {
   }
 }
 
+TEST_F(chrome_trace_test, has_a_slice_for_each_step_with_a_time) {
+  using std::chrono::microseconds;
+  chrome_trace trace(chrome_trace_options{.capacity = 2});
+  const kernel_info info{.library = "tests",
+                         .operation = "program",
+                         .label = {},
+                         .launch_id = 3,
+                         .timed = true,
+                         .steps = "cast, conv"};
+  trace.before_enqueue(info);
+  trace.after_enqueue(info, nullptr);
+  trace.after_complete(info, {});
+  const auto begun = std::chrono::steady_clock::now();
+  kernel_times times{.enqueued = begun,
+                     .begun = begun,
+                     .ended = begun + microseconds(50),
+                     .detected = begun + microseconds(60)};
+  times.step_ends = {begun + microseconds(10), begun + microseconds(70), begun};
+  times.step_count = 3;  // one has no name
+  trace.after_timestamps(info, times);
+  const auto parsed = json::parse(trace.json());
+  const auto launches = events_of(parsed, "launch");
+  const auto steps = events_of(parsed, "step");
+  ASSERT_EQ(launches.size(), 1U);
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].at("name"), "cast");
+  EXPECT_EQ(steps[0].at("ts"), launches[0].at("ts"));
+  EXPECT_NEAR(steps[0].at("dur").get<double>(), 10, 0.01);
+  EXPECT_EQ(steps[1].at("name"), "conv");
+  EXPECT_NEAR(steps[1].at("dur").get<double>(), 40, 0.01) << "a step ends within its launch";
+  EXPECT_EQ(steps[1].at("tid"), launches[0].at("tid"));
+}
+
 TEST_F(chrome_trace_test, tells_launches_apart_whose_ids_end_alike) {
   chrome_trace trace(chrome_trace_options{.capacity = 2, .timestamps = false});
   const kernel_info first{.library = "tests", .operation = "first", .label = {}, .launch_id = 5};

@@ -20,7 +20,7 @@ enum class when_full : std::uint8_t {
 
 /// Options of a `chrome_trace`.
 struct chrome_trace_options {
-  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 576 bytes
+  std::size_t capacity = 65'536;            ///< launches kept; each takes at most 768 bytes
   when_full full = when_full::drop_newest;  ///< the treatment of launches above the capacity
   bool timestamps = true;  ///< stamps launches on the device; see `kernel_trace::wants_timestamps`
 };
@@ -41,6 +41,9 @@ struct chrome_trace_options {
 /// The enqueueing calls of the host are slices of the launching threads, whose numbers are those of
 /// the operating system. The calls of a batch overlap: the slice of its first member shows the
 /// common call, and each other one begins where the previous one ends.
+///
+/// On a host device the first 16 steps of a program are slices ("step") within that of its launch.
+/// On a GPU each step is an NVTX range, unless the program is captured.
 ///
 /// The arguments of a launch are the members of its `kernel_info`. "sizes" is what the operation
 /// states, m, n, k and the number of products for `gemm` for example, or zeros. Some arguments are

@@ -65,6 +65,10 @@ struct kernel_times {
                                       ///< launch waits for, had finished
   std::optional<time_point> ended{};  ///< the launch had finished
   time_point detected{};              ///< the completion engine detected the completion
+  /// When the first steps of a program had ended, in the order of `kernel_info::steps`. Each began
+  /// when the one before it had ended. Only on a host device; on a GPU `step_count` is 0.
+  std::array<time_point, 16> step_ends{};
+  std::size_t step_count = 0;  ///< the number of known times in `step_ends`
 
   /// The wait for earlier work, with the time of the hook `before_enqueue`. Missing without
   /// `begun`.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,17 @@ class SLUICE_EXPORT timestamp_clock {
   /// stream.
   [[nodiscard]] virtual std::optional<std::chrono::steady_clock::time_point> time_of(
       native_timestamp* stamp) noexcept = 0;
+  /// Copies the times at which tasks of a host device have ended parts of their work between the
+  /// last record of `stamp` and that of the next timestamp on its stream, at most `most_marks`.
+  /// Returns their number: none on CUDA. The condition of `time_of` applies.
+  [[nodiscard]] virtual std::size_t copy_marks(
+      native_timestamp* /*stamp*/,
+      std::span<std::chrono::steady_clock::time_point> /*times*/) noexcept {
+    return 0;
+  }
+
+  /// The most marks behind a timestamp.
+  static constexpr std::size_t most_marks = 16;
 };
 
 /// A device: memory and streams. The runtime is written once, over this interface.
@@ -268,6 +280,10 @@ class SLUICE_EXPORT device {
   virtual void prepare_copies_from(device& /*peer*/) {}
   /// Whether `wait_for_word` and `write_word` are available.
   [[nodiscard]] virtual bool supports_words() const noexcept { return true; }
+  /// Whether a thread sees a word that a stream has written sooner than `query` tells it of an
+  /// event behind the same work. If so, the streams of a runtime write a word behind a launch that
+  /// is alone on its stream.
+  [[nodiscard]] virtual bool tells_completion_by_words() const noexcept { return false; }
   /// Makes later work of `stream` wait until `word` has reached `value`.
   ///
   /// `word` lies in memory of `allocate_staging`. It has reached `value` when the difference

@@ -57,6 +57,11 @@ struct host_device_options {
   int ordinal = 0;                         ///< number N of its name `host:N`
   std::optional<host_jitter> jitter{};     ///< none: no delays
   std::shared_ptr<fault_script> faults{};  ///< none: no scripted failures
+  /// The number of threads that compute at once. Large tasks are shared with threads that the
+  /// device starts for them, while fewer streams than this run a task. 0: the number of processors
+  /// that the process may use. 1: each stream computes alone. The results are the same bits in all
+  /// cases.
+  int threads = 0;
 };
 
 /// Opens a host device: each stream is a thread, and work is asynchronous with real results.

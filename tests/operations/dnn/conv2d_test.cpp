@@ -321,6 +321,36 @@ TEST_P(conv2d_operation, many_channels) {
   }
 }
 
+// The host cuts these by images, by bands of rows, or by both.
+TEST_P(conv2d_operation, large_convolutions) {
+  auto generator = make_generator();
+  const auto draw = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(generator);
+  };
+  for (const std::int64_t images : {1, 2, 5, 40}) {
+    for (const bool is_channels_last : {false, true}) {
+      const std::int64_t groups = draw(1, 2);
+      const auto side = images == 40 ? draw(40, 50) : draw(150, 200) / (images == 5 ? 2 : 1);
+      const std::int64_t channels = images == 1 ? 12 : 8;
+      const auto order = is_channels_last ? channels_last : extents();
+      expect_right({.x = {images, channels * groups, side, side + draw(0, 20)},
+                    .w = {16, channels, draw(3, 5), 3},
+                    .geometry = {.padding = {.h = draw(0, 4), .w = draw(0, 2)},
+                                 .stride = {.h = draw(1, 2), .w = 1},
+                                 .dilation = {.h = draw(1, 3), .w = draw(1, 2)},
+                                 .groups = groups},
+                    .has_bias = draw(0, 1) == 1,
+                    .activation = draw(0, 1) == 1 ? activation::relu : activation::none},
+                   generator,
+                   {.x_order = order,
+                    .w_order = order,
+                    .y_order = order,
+                    .x_gap = draw(0, 7),
+                    .y_gap = draw(0, 7)});
+    }
+  }
+}
+
 TEST_P(conv2d_operation, padding_wider_than_the_filter) {
   auto generator = make_generator();
   expect_right({.x = {2, 3, 4, 2},
@@ -499,6 +529,7 @@ std::ptrdiff_t count_threads() {
 }
 
 // OpenMP's threads would spin after the call. A new lane is a thread for which there are none yet.
+// The product is too small for the helpers of the device.
 TEST_P(conv2d_operation, starts_no_threads_for_a_product_that_is_not_large) {
   if (!on_host()) GTEST_SKIP() << "oneDNN is the library of the host";
   auto generator = make_generator();

@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -344,12 +346,28 @@ TEST_P(programs, fail_as_a_whole) {
 
 /// Keeps what traces see of the steps of each launch.
 struct step_trace final : kernel_trace {
+  [[nodiscard]] bool wants_timestamps() const noexcept override { return true; }
+  void after_timestamps(const kernel_info&, const kernel_times& launch_times) override {
+    const std::lock_guard lock(mutex);
+    times.push_back(launch_times);
+  }
   void after_complete(const kernel_info& info, const kernel_outcome&) override {
     const std::lock_guard lock(mutex);
     seen.push_back(std::string(info.operation) + ": " + std::string(info.steps));
   }
+  /// Waits for the times of the first `count` launches.
+  std::vector<kernel_times> await_times(std::size_t count) {
+    std::vector<kernel_times> copies;
+    await([&] {
+      const std::lock_guard lock(mutex);
+      copies = times;
+      return copies.size() >= count;
+    });
+    return copies;
+  }
   std::mutex mutex;
   std::vector<std::string> seen;
+  std::vector<kernel_times> times;
 };
 
 TEST_P(programs, show_traces_their_steps) {
@@ -372,6 +390,36 @@ TEST_P(programs, show_traces_their_steps) {
   EXPECT_EQ(trace->seen, (std::vector<std::string>{"program: spectrum, power, loudest", "add: "}));
   EXPECT_NE(json.find("\"steps\":\"spectrum, power, loudest\""), std::string::npos);
   EXPECT_NE(json.find("\"tag\":\"clip 7\""), std::string::npos);
+}
+
+TEST_P(programs, show_traces_when_their_steps_have_ended) {
+  const auto trace = std::make_shared<step_trace>();
+  executor traced(service(), trace);
+  traced.on_wake(waking());
+  program_builder p;
+  auto value = p.input("x");
+  for (int i = 0; i < 20; ++i) value = p.add("sum", add{.a = value, .b = value});
+  const program long_program = std::move(p).build({value});
+  program_builder q;
+  const auto x = q.input("x");
+  const auto spectrum = q.add("spectrum", rfft{.x = x.transposed()});
+  const program short_program = std::move(q).build({q.add("power", power_spectrum{.x = spectrum})});
+  (void)run(traced, sluice::run{short_program, {numbers({64, 3})}});
+  (void)run(traced, add{.a = small(1), .b = small(2)});
+  (void)run(traced, sluice::run{long_program, {numbers({8})}});
+  const auto times = trace->await_times(3);
+  const bool on_host = runtime().device().id().kind == device_kind::host;
+  const std::array<std::size_t, 3> counts{2, 0, times[2].step_ends.size()};
+  for (std::size_t launch = 0; launch < counts.size(); ++launch) {
+    const auto& t = times[launch];
+    ASSERT_EQ(t.step_count, on_host ? counts[launch] : 0U);
+    auto previous = t.begun.value_or(t.enqueued);
+    for (std::size_t i = 0; i < t.step_count; ++i) {
+      EXPECT_GE(t.step_ends[i], previous);
+      previous = t.step_ends[i];
+    }
+    EXPECT_LE(previous, t.ended.value_or(t.detected));
+  }
 }
 
 TEST_P(programs, may_have_many_inputs) {

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench/conditions.hpp"
+#include "tools/sluice/arrays.hpp"
 #include "tools/sluice/bench/report.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/operations/operation.hpp>
+#include <sluice/runtime/tensor.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+// The files of the suites rely on the standard headers above.
 namespace sluice::cli {
 
 using clock = std::chrono::steady_clock;
@@ -22,25 +30,73 @@ inline constexpr std::size_t bench_in_flight = 64;  // requests of one client
 inline constexpr std::size_t bench_clients = 4;     // where a row does not say how many
 inline constexpr std::size_t operand_sets = 256;    // where the operands take turns
 
-inline double microseconds_since(clock::time_point begun) {
-  return std::chrono::duration<double, std::micro>(clock::now() - begun).count();
+inline double microseconds_since(clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(clock::now() - start).count();
+}
+
+/// The quantile `part`, from 0 to 1, of at least one number, interpolated linearly.
+inline double quantile(std::vector<double> numbers, double part) {
+  std::sort(numbers.begin(), numbers.end());
+  const double place = part * static_cast<double>(numbers.size() - 1);
+  const auto lower = static_cast<std::size_t>(place);
+  const auto upper = std::min(lower + 1, numbers.size() - 1);
+  return std::lerp(numbers[lower], numbers[upper], place - static_cast<double>(lower));
+}
+
+/// The source of all random numbers. Only for the thread of the suite.
+inline std::mt19937_64& random_source() {
+  static std::mt19937_64 source{std::random_device()()};
+  return source;
+}
+inline std::vector<float> random_values(std::int64_t count) {
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = uniform(random_source());
+  return values;
+}
+/// A tensor of the device with random numbers from -1 to 1.
+inline tensor random_tensor(session& current, const extents& shape) {
+  std::int64_t count = 1;
+  for (const auto extent : shape) count *= extent;
+  return tensor(upload_values(current, random_values(count))).reshape(shape);
 }
 
 /// Element `i`; after the last one comes the first.
 template <class T>
-const T& in_turns(const std::vector<T>& all, std::int64_t i) {
-  return all[static_cast<std::size_t>(i) % all.size()];
+const T& in_turns(const std::vector<T>& elements, std::int64_t i) {
+  return elements[static_cast<std::size_t>(i) % elements.size()];
 }
+
+/// `count` results of `make`.
+template <class Make>
+auto several(std::size_t count, const Make& make) {
+  std::vector<decltype(make())> results;
+  results.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) results.push_back(make());
+  return results;
+}
+
+/// Calls `work(i)` on `count` threads, and waits until all have returned.
+template <class Work>
+void on_threads(std::size_t count, const Work& work) {
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) threads.emplace_back([&work, i] { work(i); });
+}
+
+/// The current number of threads of the process, from Linux.
+[[nodiscard]] std::size_t threads_of_process();
 
 /// A run of a suite of `sluice bench`: its options, and what it fills in.
 struct bench_run {
   session& current;
-  std::size_t rounds;              ///< how often everything is measured
+  std::size_t rounds;              ///< how often each section is measured
   std::vector<std::size_t> lanes;  ///< the numbers of lanes to measure with; 0: on demand
   /// The options of a device with so many lanes of each actor.
   std::function<device_service_options(std::size_t lanes)> service;
-  bench_conditions& conditions;
   bench_report& report;
+  std::size_t measured_rounds = 0;  ///< the sum over all sections
+  std::size_t most_threads = 0;     ///< of the process after a round
 
   [[nodiscard]] device_service& service_of_device() const { return current.device().service(); }
   [[nodiscard]] device_runtime& runtime() const { return service_of_device().runtime(); }
@@ -57,40 +113,30 @@ struct bench_run {
     return std::string(descriptor.library(kind)) + (version.empty() ? "" : ' ' + version);
   }
 
-  /// Calls `measure` in each round of a suite that keeps all rounds.
+  /// Calls `measure` in each round of a section.
   template <class Measure>
   void each_round(const Measure& measure) {
     for (std::size_t round = 0; round < rounds; ++round) {
       measure();
-      conditions.note();
+      most_threads = std::max(most_threads, threads_of_process());
     }
-    conditions.note_rounds(rounds);
+    measured_rounds += rounds;
   }
 };
 
-/// The suites. @throws error the error of a reply; `library_failure` if a result is wrong
+/// The suites, which docs/benchmarks.md describes. @throws error the error of a reply;
+/// `library_failure` if a result is wrong
 ///@{
-/// Requests on the host device beside the same library calls in a plain loop.
 void bench_host(bench_run& run);
-/// A client of the blas actor that has one request in flight, alone and beside a hostile client.
 void bench_hostile(bench_run& run);
-/// The times of requests that are sent at half of the highest rate, and beside a flood.
 void bench_latency(bench_run& run);
-/// Launches without work, beside bare records of events.
 void bench_launch(bench_run& run);
-/// Requests to the mel service.
 void bench_mel(bench_run& run);
-/// Allocations by several threads and from several resources, beside calls of the driver.
 void bench_memory(bench_run& run);
-/// What a request costs beside plain calls of its library.
 void bench_overhead(bench_run& run);
-/// Runs of programs beside plain calls of the same operations.
 void bench_programs(bench_run& run);
-/// Products on all lanes, beside plain library calls of as many threads.
 void bench_scaling(bench_run& run);
-/// Large transfers from and to the host, beside copies of the driver.
 void bench_transfer(bench_run& run);
-/// Many small products at once, beside plain library calls.
 void bench_throughput(bench_run& run);
 ///@}
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench/bench.hpp"
-#include "tools/sluice/bench/processors.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
@@ -12,93 +11,84 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <fstream>
-#include <map>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace sluice::cli {
 
 namespace {
 
-/// What `sluice bench` can measure.
-struct bench_mode {
+/// A suite of measurements.
+struct bench_suite {
   const char* name;
-  const char* what;
+  const char* description;
   void (*measure)(bench_run&);
   bool on_host = false;               ///< whether it runs on the host device alone
   std::vector<std::size_t> lanes{0};  ///< the numbers of lanes to measure with by default
 };
-const std::array modes{
-    bench_mode{"overhead", "requests beside plain library calls", bench_overhead},
-    bench_mode{"throughput", "many small products", bench_throughput},
-    bench_mode{"latency", "a client beside a flood, and requests at half of the highest rate",
-               bench_latency},
-    bench_mode{"programs", "runs beside plain calls of their steps", bench_programs},
-    bench_mode{"scaling", "products on 1, 2, 4 and 8 lanes", bench_scaling, false, {1, 2, 4, 8}},
-    bench_mode{"transfer", "large transfers", bench_transfer},
-    bench_mode{"host", "requests on the host device", bench_host, true},
-    bench_mode{"memory", "allocations beside those of the driver", bench_memory},
-    bench_mode{"launch", "launches beside records of events", bench_launch},
-    bench_mode{"mel", "the mel service", bench_mel},
-    bench_mode{"hostile", "a client beside a hostile one", bench_hostile}};
+const std::array suites{
+    bench_suite{"overhead", "requests beside plain library calls", bench_overhead},
+    bench_suite{"throughput", "many small products", bench_throughput},
+    bench_suite{"latency", "a client beside a flood, and requests at half of the highest rate",
+                bench_latency},
+    bench_suite{"programs", "runs beside plain calls of their steps", bench_programs},
+    bench_suite{"scaling", "products on 1, 2, 4 and 8 lanes", bench_scaling, false, {1, 2, 4, 8}},
+    bench_suite{"transfer", "large transfers", bench_transfer},
+    bench_suite{"host", "requests on the host device", bench_host, true},
+    bench_suite{"memory", "allocations beside those of the driver", bench_memory},
+    bench_suite{"launch", "launches beside records of events", bench_launch},
+    bench_suite{"mel", "the mel service", bench_mel},
+    bench_suite{"hostile", "a client beside a hostile one", bench_hostile}};
 
-/// "overhead (requests ...), throughput (...) or hostile (...)"; without `with_what` only the
-/// names.
-std::string list_of_modes(bool with_what) {
-  std::string text;
-  for (const auto& mode : modes) {
-    if (&mode != &modes.front()) text += &mode == &modes.back() ? " or " : ", ";
-    text += mode.name;
-    if (with_what) text += fmt::format(" ({})", mode.what);
+struct named_policy {
+  const char* name;
+  wait_policy policy;
+};
+constexpr std::array wait_policies{named_policy{"latency", wait_policy::latency},
+                                   named_policy{"balanced", wait_policy::balanced},
+                                   named_policy{"frugal", wait_policy::frugal}};
+
+/// The element of `choices` with this name. @throws error `invalid_argument`, naming the option
+template <class Choices>
+const auto& choice(const char* option, const Choices& choices, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& element : choices) {
+    if (name == element.name) return element;
+    names.emplace_back(element.name);
   }
-  return text;
+  throw error(errc::invalid_argument,
+              fmt::format("{}: '{}' is not one of {}", option, name, fmt::join(names, ", ")));
 }
-
-const std::map<std::string, wait_policy> wait_policies{{"latency", wait_policy::latency},
-                                                       {"balanced", wait_policy::balanced},
-                                                       {"frugal", wait_policy::frugal}};
 
 struct bench_options {
   common_options common;
-  const bench_mode* mode = &modes.front();
-  device_service_options service{};  // 0 lanes: those of the mode
+  const bench_suite* suite = &suites.front();
+  device_service_options service{};  // 0 lanes: those of the suite
+  std::string wait = "balanced";
   std::size_t rounds = 20;
-  bool pins_clients = false;
   bool json = false;
   std::string chart{};
 };
 
-/// The name of the processor, from Linux.
-std::string processor() {
-  std::ifstream lines("/proc/cpuinfo");
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("model name"))
-      if (const auto colon = line.find(": "); colon != std::string::npos)
-        return line.substr(colon + 2);
-  return "unknown processor";
-}
-
-std::string name_of(wait_policy waiting) {
-  for (const auto& [name, policy] : wait_policies) {
-    if (policy == waiting) return name;
+/// The value of the first line of a file of Linux that begins with `key`; empty without one.
+std::string value_of(const char* file, const char* key) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto value = line.find_first_not_of(": \t", line.find(':'));
+    return value == std::string::npos ? "" : line.substr(value);
   }
   return {};
 }
 
+std::string processor() {
+  const auto name = value_of("/proc/cpuinfo", "model name");
+  return name.empty() ? "unknown processor" : name;
+}
+
 std::string json_text(const bench_options& options, const bench_run& run) {
   const auto info = run.current.info();
-  auto conditions = run.conditions.json();
-  conditions["wait"] = name_of(options.service.waiting);
-  conditions["high_priority_lanes"] = options.service.high_priority_lanes;
-  conditions["completion_threads"] = options.service.completion_threads;
   const auto most_lanes = run.service_of_device().lanes_per_actor();
-  nlohmann::ordered_json all = {
+  nlohmann::ordered_json report = {
       {"version", version},
       {"machine",
        {{"processor", processor()}, {"hardware_threads", std::thread::hardware_concurrency()}}},
@@ -110,41 +100,38 @@ std::string json_text(const bench_options& options, const bench_run& run) {
                                       : nlohmann::ordered_json(run.lanes)},
       {"lanes_on_demand", run.lanes.front() == 0 ? most_lanes : 0},
       {"library", run.report.library()},
-      {"conditions", std::move(conditions)}};
-  all.update(run.report.json());
-  return all.dump(2) + '\n';
+      {"conditions",
+       {{"threads", run.most_threads},
+        {"rounds", {{"measured", run.measured_rounds}}},
+        {"wait", options.wait},
+        {"high_priority_lanes", options.service.high_priority_lanes},
+        {"completion_threads", options.service.completion_threads}}}};
+  report.update(run.report.json());
+  return report.dump(2) + '\n';
 }
 
-/// What is measured, and where; and the options that differ from the default.
+/// The device, the library, the processor and the options.
 std::string head_text(const bench_options& options, const bench_run& run) {
   const auto lanes =
       run.lanes.front() != 0
           ? fmt::format("{}", fmt::join(run.lanes, ", "))
           : fmt::format("up to {} on demand", run.service_of_device().lanes_per_actor());
-  auto text =
-      fmt::format("sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}", version,
-                  run.current.device_name(), run.current.info().name, run.report.library(),
-                  processor(), std::thread::hardware_concurrency(), lanes);
-  if (options.service.high_priority_lanes != device_service_options{}.high_priority_lanes) {
-    text += fmt::format("; high-priority lanes: {}", options.service.high_priority_lanes);
-  }
-  if (options.service.completion_threads != 0) {
-    text += fmt::format("; completion threads: {}", options.service.completion_threads);
-  }
-  if (options.service.waiting != wait_policy::balanced)
-    text += "; wait: " + name_of(options.service.waiting);
-  return text;
+  return fmt::format(
+      "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}; high-priority lanes: "
+      "{}; completion threads: {}; wait: {}",
+      version, run.current.device_name(), run.current.info().name, run.report.library(),
+      processor(), std::thread::hardware_concurrency(), lanes, options.service.high_priority_lanes,
+      options.service.completion_threads, options.wait);
 }
 
-/// The options with the device that the mode measures. @throws error `invalid_argument` if that is
-/// not the one which they name
+/// The options with the device of the suite. @throws error `invalid_argument` if they name another
 common_options with_device(const bench_options& options) {
   auto common = options.common;
-  if (!options.mode->on_host) return common;
+  if (!options.suite->on_host) return common;
   if (common.device == "auto") common.device = "host";
   if (common.device.rfind("host", 0) != 0) {
     throw error(errc::invalid_argument, fmt::format("--device {}: bench {} runs on the host device",
-                                                    common.device, options.mode->name));
+                                                    common.device, options.suite->name));
   }
   return common;
 }
@@ -153,57 +140,62 @@ void run(const bench_options& options) {
   std::vector<named_file> outputs{{"report", standard_output}};
   if (!options.chart.empty()) outputs.push_back({"--chart", options.chart});
   require_distinct_files(options.common, std::move(outputs), {});
-  if (options.pins_clients) pinned_client::enable();
+  const auto waiting = choice("--wait", wait_policies, options.wait).policy;
   const auto lanes = options.service.lanes_per_actor != 0
                          ? std::vector{options.service.lanes_per_actor}
-                         : options.mode->lanes;
-  const auto service = [&usual = options.service](std::size_t count) {
+                         : options.suite->lanes;
+  const auto service = [&options = options.service, waiting](std::size_t count) {
     return device_service_options{.lanes_per_actor = count,
-                                  .high_priority_lanes = usual.high_priority_lanes,
-                                  .completion_threads = usual.completion_threads,
-                                  .waiting = usual.waiting};
+                                  .high_priority_lanes = options.high_priority_lanes,
+                                  .completion_threads = options.completion_threads,
+                                  .waiting = waiting};
   };
   session current(with_device(options), session::watch::nothing, service(lanes.front()));
-  bench_conditions conditions(current.device().service().device().id());
   bench_report report;
-  bench_run run{current, options.rounds, lanes, service, conditions, report};
-  options.mode->measure(run);
+  bench_run run{current, options.rounds, lanes, service, report};
+  options.suite->measure(run);
   current.finish();
   const auto head = head_text(options, run);
-  print(options.json ? json_text(options, run)
-                     : fmt::format("{}\n\n{}\n{}", head, report.text(), conditions.text()));
+  print(options.json
+            ? json_text(options, run)
+            : fmt::format("{}\n\n{}\n  threads of the process: {}; rounds of all sections: {}\n",
+                          head, report.text(), run.most_threads, run.measured_rounds));
   if (options.chart.empty()) return;
   auto chart = report.chart();
-  chart.title = fmt::format("sluice bench {}: {}", options.mode->name, options.mode->what);
+  chart.title = fmt::format("sluice bench {}: {}", options.suite->name, options.suite->description);
   chart.lines.insert(chart.lines.begin(), head);
   io::draw_bar_chart(chart).save(options.chart);
 }
 
 }  // namespace
 
+std::size_t threads_of_process() {
+  const auto count = value_of("/proc/self/status", "Threads");
+  return count.empty() ? 0 : std::stoul(count);
+}
+
 void add_bench_command(CLI::App& program) {
   const auto options = std::make_shared<bench_options>();
   CLI::App& command = add_command(program, "bench", "Measure requests to actors", options->common);
   command.get_option("--quiet")->description(
       "Print no summary and no progress; the report is still printed");
+  std::string descriptions;
+  for (const auto& suite : suites) {
+    descriptions +=
+        fmt::format("{}{} ({})", descriptions.empty() ? "" : ", ", suite.name, suite.description);
+  }
   command
       .add_option_function<std::string>(
           "WHAT",
-          [options](const std::string& what) {
-            for (const auto& mode : modes) {
-              if (what == mode.name) return void(options->mode = &mode);
-            }
-            throw error(errc::invalid_argument,
-                        fmt::format("WHAT: '{}' is not {}", what, list_of_modes(false)));
-          },
-          list_of_modes(true) + fmt::format(" [{}]", modes.front().name))
+          [options](const std::string& name) { options->suite = &choice("WHAT", suites, name); },
+          fmt::format("{} [{}]", descriptions, suites.front().name))
       ->type_name("WHAT");
   const auto add_count = [&](const char* name, std::size_t& count, std::int64_t smallest,
-                             std::int64_t largest, const std::string& what) {
+                             std::int64_t largest, const std::string& description) {
     const auto parse = [=, &count](const std::string& text) {
       count = static_cast<std::size_t>(parse_integer(name, text, smallest, largest));
     };
-    command.add_option_function<std::string>(name, parse, what)->type_name("N");
+    command.add_option_function<std::string>(name, parse, description)->type_name("N");
   };
   auto& service = options->service;
   add_count("--lanes", service.lanes_per_actor, 1, 64,
@@ -215,20 +207,9 @@ void add_bench_command(CLI::App& program) {
       "Number of threads that complete launches; 0: 2 if there may be four lanes, else 1 [0]");
   add_count("--rounds", options->rounds, 1, 1000, "How often everything is measured [20]");
   command
-      .add_option_function<std::string>(
-          "--wait",
-          [options](const std::string& text) {
-            const auto found = wait_policies.find(text);
-            if (found == wait_policies.end()) {
-              throw error(errc::invalid_argument,
-                          fmt::format("--wait: '{}' is not latency, balanced or frugal", text));
-            }
-            options->service.waiting = found->second;
-          },
-          "How threads wait: latency, balanced or frugal [balanced]")
+      .add_option("--wait", options->wait,
+                  "How threads wait: latency, balanced or frugal [balanced]")
       ->type_name("POLICY");
-  command.add_flag("--pin", options->pins_clients,
-                   "Pin each client's thread to a processor, from the last one downwards");
   command.add_flag("--json", options->json, "Print JSON");
   add_output(command, "--chart", options->chart,
              "Also draw a chart of the times and of how many times as fast each row is")

@@ -5,27 +5,21 @@
 
 #include <sluice/operations/blas.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <vector>
-
 namespace sluice::cli {
 
-/// Work on a GPU that is done by hand with calls of CUDA and its libraries. The functions are null
-/// on the host device. What they are made from must outlive them.
+/// Work on a GPU by direct calls of CUDA and its libraries. The functions are null on the host
+/// device. The arguments must outlive them. @throws error if a call fails
 ///@{
-/// Makes batches of `size` products, at most 256, with one call of cuBLAS each: as many as `count`
-/// products need. Each uploads its addresses. Then waits.
+/// Launches batches of `size` products, at most 256, with one call of cuBLAS each: as many as
+/// `count` products need. Each batch uploads its addresses. Then waits.
 using batches_by_hand = std::function<void(std::size_t size, std::int64_t count)>;
-/// Batches of `products`, which have equal sizes. @throws error if a call fails
+/// Batches of `products`, which have equal sizes.
 [[nodiscard]] batches_by_hand make_batches_by_hand(device_runtime& runtime,
                                                    const std::vector<sgemm>& products);
 
 /// Launches one CUDA graph and waits for it.
 using graph_by_hand = std::function<void()>;
-/// A graph of the calls that `add` adds, without those of the runtime. @throws error if a call
-/// fails
+/// A graph of the calls that `add` adds, without those of the runtime.
 [[nodiscard]] graph_by_hand make_graph_by_hand(device_runtime& runtime,
                                                const std::function<void(plain_calls&)>& add);
 ///@}

@@ -3,19 +3,7 @@
 
 #include "tools/sluice/bench/bench.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace sluice::cli {
-
-/// The quantile `part`, from 0 to 1, of at least one number.
-inline double quantile(std::vector<double> all, double part) {
-  std::sort(all.begin(), all.end());
-  return all[static_cast<std::size_t>(part * static_cast<double>(all.size() - 1))];
-}
 
 /// The latencies, in microseconds, of requests that are measured in rounds. The figures are the
 /// medians over the rounds.
@@ -41,11 +29,30 @@ template <class RoundTrip>
 std::vector<double> time_round_trips(int warm_up, int count, const RoundTrip& round_trip) {
   std::vector<double> latencies;
   for (int i = -warm_up; i < count; ++i) {
-    const auto begun = clock::now();
+    const auto start = clock::now();
     round_trip();
-    if (i >= 0) latencies.push_back(microseconds_since(begun));
+    if (i >= 0) latencies.push_back(microseconds_since(start));
   }
   return latencies;
 }
+
+/// The latencies of a client with one request in flight: alone, and beside other clients.
+struct latency_comparison {
+  latency_rounds baseline;    ///< alone
+  latency_rounds contention;  ///< beside other clients
+
+  /// Measures a round of 1000 calls of `round_trip()` each. `run_beside(work)` calls `work()` while
+  /// the other clients send requests.
+  template <class RoundTrip, class RunBeside>
+  void add_round(const RoundTrip& round_trip, const RunBeside& run_beside) {
+    const auto measure = [&] {
+      return time_round_trips(250, 1000, round_trip);
+    };
+    baseline.add_round(measure());
+    run_beside([&] { contention.add_round(measure()); });
+  }
+  [[nodiscard]] double median_ratio() const { return contention.median() / baseline.median(); }
+  [[nodiscard]] double p99_ratio() const { return contention.p99() / baseline.p99(); }
+};
 
 }  // namespace sluice::cli

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench/load_ways.hpp"
-#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/load_client.hpp"
 #include "tools/sluice/bench/products.hpp"
 
 #include <sluice/envelope/reply_token.hpp>
@@ -11,11 +10,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <thread>
 
 namespace sluice::cli {
 namespace {
@@ -29,35 +23,32 @@ class lone_executor {
 
   /// Runs `count` products, at most `bench_in_flight` at a time. @throws error if one fails
   void run(const std::vector<sgemm>& products, std::int64_t count) {
-    const auto state = std::make_shared<progress>();
-    const auto in_flight = [&](std::int64_t submitted) {
-      return submitted - state->answered.load(std::memory_order_acquire);
-    };
     for (std::int64_t i = 0; i < count; ++i) {
+      ++in_flight_;
       executor_.submit(to_operation(in_turns(products, i)), as_if_alone,
-                       reply_token<tensor>::from([state](tensor) { ++state->answered; },
-                                                 [state](const error&) {
-                                                   state->failed = true;
-                                                   ++state->answered;
+                       reply_token<tensor>::from([this](const tensor&) { --in_flight_; },
+                                                 [this](const error&) {
+                                                   has_failed_ = true;
+                                                   --in_flight_;
                                                  }));
-      executor_.work();
-      while (in_flight(i + 1) >= static_cast<std::int64_t>(bench_in_flight)) {
-        executor_.work();
-        std::this_thread::yield();
-      }
+      work(bench_in_flight - 1);
     }
-    while (in_flight(count) > 0) {
-      executor_.work();
-      std::this_thread::yield();
-    }
-    if (state->failed) throw error(errc::library_failure, "a product has failed");
+    work(0);
+    if (has_failed_) throw error(errc::library_failure, "a product has failed");
   }
 
  private:
-  struct progress {
-    std::atomic<std::int64_t> answered{0};
-    std::atomic<bool> failed{false};
-  };
+  /// Works until at most `limit` products are in flight.
+  void work(std::size_t limit) {
+    executor_.work();
+    while (in_flight_ > limit) {
+      std::this_thread::yield();
+      executor_.work();
+    }
+  }
+
+  std::atomic<std::size_t> in_flight_{0};
+  std::atomic<bool> has_failed_{false};
   executor executor_;
 };
 
@@ -74,7 +65,7 @@ void measure_one_at_a_time(bench_run& run, const std::vector<sgemm>& products, p
 
 /// Many requests or calls in a row, each launched alone.
 void measure_in_a_row(bench_run& run, const std::vector<sgemm>& products, plain_calls& plain) {
-  lone_executor without_actors(run.current.device().shared_service());
+  lone_executor executor(run.current.device().shared_service());
   const auto stream = run.runtime().create_stream();
   const auto requests = [&](const request_options& options) {
     return sending(product_load(run.current, run.current.device().blas(), products, 1,
@@ -97,11 +88,11 @@ void measure_in_a_row(bench_run& run, const std::vector<sgemm>& products, plain_
     }
     stream.synchronize();
   });
-  ways.add("executor without actors", [&](std::int64_t n) { without_actors.run(products, n); });
-  const auto usual = ways.add("requests of an actor", requests(as_if_alone));
+  ways.add("executor without actors", [&](std::int64_t n) { executor.run(products, n); });
+  const auto plain_requests = ways.add("requests of an actor", requests(as_if_alone));
   ways.add({.name = "requests with a deadline and an id",
             .run = requests(with_deadline),
-            .beside = {usual}});
+            .comparisons = {plain_requests}});
   ways.measure();
 }
 

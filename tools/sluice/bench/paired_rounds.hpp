@@ -3,15 +3,11 @@
 
 #include "tools/sluice/bench/bench.hpp"
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <random>
-#include <string>
+#include <sluice/runtime/device_runtime.hpp>
+
+#include <barrier>
+#include <numeric>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace sluice::cli {
 
@@ -24,9 +20,9 @@ class timed_work {
   timed_work(Run run) {  // NOLINT(google-explicit-constructor)
     if constexpr (std::is_void_v<std::invoke_result_t<Run&, std::int64_t>>) {
       run_ = [run = std::move(run)](std::int64_t n) mutable {
-        const auto begun = clock::now();
+        const auto start = clock::now();
         run(n);
-        return clock::now() - begun;
+        return clock::now() - start;
       };
     } else {
       run_ = std::move(run);
@@ -42,9 +38,9 @@ class timed_work {
 struct way_of_work {
   std::string name;
   timed_work run;
-  std::size_t reference = 0;             ///< the number of the way to which its ratio is taken
-  std::vector<std::size_t> beside{};     ///< further ones
-  std::function<double()> mean_batch{};  ///< if given, counts the batches after the rounds
+  std::size_t reference = 0;               ///< the number of the way to which its ratio is taken
+  std::vector<std::size_t> comparisons{};  ///< the numbers of further ways for ratios
+  std::function<double()> mean_batch{};    ///< if given, counts the batches after the rounds
 };
 
 /// Ways to do the same work, measured in turns: each round times all of them once in random order,
@@ -73,7 +69,7 @@ class paired_rounds {
   }
   ///@}
 
-  /// Measures all ways, leaves out disturbed rounds, and adds the section to the report.
+  /// Measures all ways, and adds the section to the report.
   void measure();
 
  private:
@@ -82,19 +78,54 @@ class paired_rounds {
     std::int64_t pieces = 32;
     std::vector<double> rates{};  // of each round
 
-    [[nodiscard]] clock::duration timed() const { return way.run(pieces); }
+    [[nodiscard]] clock::duration time() const { return way.run(pieces); }
   };
 
   void warm_up();
-  /// Returns how often the kernel took the processor from this thread.
-  double measure_round();
-  void leave_out_disturbed(std::vector<double> switches);
-  [[nodiscard]] comparison compare(const measured_way& way, std::size_t other) const;
+  void measure_round();
+  [[nodiscard]] comparison compare(const std::vector<double>& rates, std::size_t reference) const;
 
   bench_run& run_;
   report_section section_;
   std::vector<measured_way> ways_;
-  std::mt19937_64 random_{std::random_device()()};
 };
+
+/// The calls in a batch: as many as a lane has in flight.
+inline constexpr std::int64_t enqueue_batch = 128;
+
+/// Returns how long a thread needs to enqueue work by `count` calls of `enqueue(i)`, in batches.
+/// `i` is below `enqueue_batch`. `prepare()` and `finish()`, which waits for the device, surround
+/// each batch and are not timed. Otherwise the time would include that of a device that is slower
+/// than the thread, or of a driver that blocks because its queue is full.
+template <class Prepare, class Enqueue, class Finish>
+clock::duration enqueue_time(std::int64_t count, const Prepare& prepare, const Enqueue& enqueue,
+                             const Finish& finish) {
+  clock::duration total{0};
+  for (std::int64_t done = 0; done < count; done += enqueue_batch) {
+    prepare();
+    const auto calls = static_cast<std::size_t>(std::min(enqueue_batch, count - done));
+    const auto start = clock::now();
+    for (std::size_t i = 0; i < calls; ++i) enqueue(i);
+    total += clock::now() - start;
+    finish();
+  }
+  return total;
+}
+
+/// The same for `threads` threads at once, each on one of `streams`. They begin each batch
+/// together. Thread `t` calls `enqueue(t, i)` `count` times. Returns the mean of their times.
+template <class Enqueue>
+clock::duration enqueue_time_of_threads(const std::vector<stream>& streams, std::size_t threads,
+                                        std::int64_t count, const Enqueue& enqueue) {
+  std::vector<clock::duration> times(threads);
+  std::barrier start(static_cast<std::ptrdiff_t>(threads));
+  on_threads(threads, [&](std::size_t t) {
+    streams[t].ref().device().prepare_own_thread();
+    times[t] = enqueue_time(
+        count, [&] { start.arrive_and_wait(); }, [&](std::size_t i) { enqueue(t, i); },
+        [&] { streams[t].synchronize(); });
+  });
+  return std::accumulate(times.begin(), times.end(), clock::duration{0}) / threads;
+}
 
 }  // namespace sluice::cli

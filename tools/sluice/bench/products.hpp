@@ -1,54 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tools/sluice/bench/check_results.hpp"
-#include "tools/sluice/bench/load_client.hpp"
 #include "tools/sluice/bench/plain_calls.hpp"
-#include "tools/sluice/bench/random_operands.hpp"
 
 #include <sluice/operations/blas.hpp>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <vector>
+#include <span>
 
 namespace sluice::cli {
 
 /// `count` products of random matrices, with outputs of their own. The sizes (m, n, k) take turns.
 inline std::vector<sgemm> make_products(session& current, std::size_t count,
                                         const std::vector<std::array<std::int64_t, 3>>& sizes) {
-  random_operands random(current);
-  std::vector<sgemm> all;
+  std::vector<sgemm> products;
   for (std::size_t i = 0; i < count; ++i) {
     const auto [m, n, k] = sizes[i % sizes.size()];
-    all.push_back({.m = m,
-                   .n = n,
-                   .k = k,
-                   .a = random.make({m, k}).as<float>(),
-                   .b = random.make({k, n}).as<float>(),
-                   .c = random.make({m, n}).as<float>()});
+    products.push_back({.m = m,
+                        .n = n,
+                        .k = k,
+                        .a = random_tensor(current, {m, k}).as<float>(),
+                        .b = random_tensor(current, {k, n}).as<float>(),
+                        .c = random_tensor(current, {m, n}).as<float>()});
   }
-  return all;
+  return products;
 }
 
-/// `count` of the products as plain calls, from number `first` on.
+/// The products as plain calls.
 inline std::unique_ptr<plain_calls> plain_products(device_runtime& runtime,
-                                                   const std::vector<sgemm>& products,
-                                                   std::size_t first, std::size_t count) {
-  auto calls = std::make_unique<plain_calls>(runtime);
-  for (std::size_t i = first; i < first + count; ++i) {
-    (void)calls->add("", to_operation(products[i]));
-    calls->end_set();
-  }
-  return calls;
-}
-
-/// All of them.
-inline std::unique_ptr<plain_calls> plain_products(device_runtime& runtime,
-                                                   const std::vector<sgemm>& products) {
-  return plain_products(runtime, products, 0, products.size());
+                                                   std::span<const sgemm> products) {
+  return plain_sets(runtime, products, [](plain_calls& calls, const sgemm& product) {
+    return calls.add("", to_operation(product));
+  });
 }
 
 /// Clients of the blas actor, or of another actor that takes products.

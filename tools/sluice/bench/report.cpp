@@ -19,19 +19,19 @@ json json_of(const spread& s) {
 }
 
 json json_of(const section_row& row) {
-  json all = {{"name", row.name},
-              {"reference", row.reference.name},
-              {"per_second", json_of(row.per_second)},
-              {"us", json_of(inverse(1e6, row.per_second))},
-              {"ratio", json_of(row.reference.ratio)},
-              {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
-  if (row.mean_batch != 0) all["mean_batch"] = row.mean_batch;
-  for (const auto& other : row.beside) {
-    all["beside"].push_back({{"name", other.name},
-                             {"ratio", json_of(other.ratio)},
-                             {"time_ratio", json_of(inverse(1, other.ratio))}});
+  json object = {{"name", row.name},
+                 {"reference", row.reference.name},
+                 {"per_second", json_of(row.per_second)},
+                 {"us", json_of(inverse(1e6, row.per_second))},
+                 {"ratio", json_of(row.reference.ratio)},
+                 {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
+  if (row.mean_batch != 0) object["mean_batch"] = row.mean_batch;
+  for (const auto& other : row.comparisons) {
+    object["beside"].push_back({{"name", other.name},
+                                {"ratio", json_of(other.ratio)},
+                                {"time_ratio", json_of(inverse(1, other.ratio))}});
   }
-  return all;
+  return object;
 }
 
 /// With three digits, or all of those before the point.
@@ -62,7 +62,8 @@ std::string text_of(const section_row& row, const shown_figure& shown,
     text += fmt::format("      ratio to {}\n", row.reference.name);
   }
   if (row.mean_batch != 0) text += line("    mean batch", text_of(row.mean_batch), "");
-  for (const auto& other : row.beside) text += line("    beside " + other.name, "", ratio(other));
+  for (const auto& other : row.comparisons)
+    text += line("    beside " + other.name, "", ratio(other));
   return text;
 }
 

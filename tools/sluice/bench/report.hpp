@@ -27,10 +27,10 @@ struct comparison {
 /// A way of work in a section.
 struct section_row {
   std::string name;
-  spread per_second;                 ///< pieces of work
-  comparison reference;              ///< the row itself if it is a reference
-  std::vector<comparison> beside{};  ///< further comparisons
-  double mean_batch = 0;             ///< 0: not counted
+  spread per_second;                      ///< pieces of work
+  comparison reference;                   ///< the row itself if it is a reference
+  std::vector<comparison> comparisons{};  ///< further ones
+  double mean_batch = 0;                  ///< 0: not counted
 };
 
 /// What the text of a section shows of each row.

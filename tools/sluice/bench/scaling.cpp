@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/bench/load_ways.hpp"
-#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/load_client.hpp"
 #include "tools/sluice/bench/products.hpp"
 
 #include <fmt/format.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
 
 namespace sluice::cli {
 namespace {
@@ -32,9 +26,7 @@ void measure_lanes(bench_run& run, std::size_t lanes, std::int64_t side, std::st
 void bench_scaling(bench_run& run) {
   for (std::size_t i = 0; i < run.lanes.size(); ++i) {
     const auto lanes = run.lanes[i];
-    if (run.service_of_device().lanes_per_actor() != lanes) {
-      run.current.reopen_device(run.service(lanes));
-    }
+    if (i != 0) run.current.reopen_device(run.service(lanes));
     const auto path = fmt::format("scaling/{}/", i);
     run.report.add_value(path + "lanes", lanes);
     for (const int side : {64, 512}) {

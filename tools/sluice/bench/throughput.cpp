@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench/by_hand_on_gpu.hpp"
-#include "tools/sluice/bench/load_ways.hpp"
-#include "tools/sluice/bench/paired_rounds.hpp"
+#include "tools/sluice/bench/load_client.hpp"
 #include "tools/sluice/bench/products.hpp"
 
 #include <sluice/envelope/chrome_trace.hpp>
@@ -11,30 +10,13 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 namespace sluice::cli {
 namespace {
 
 constexpr std::size_t product_count = 1024;
-
-/// Answers a request at once, with its output.
-using echo_actor = caf::typed_actor<takes<gpu_ref<float>(sgemm)>>;
-
-echo_actor spawn_echo(caf::actor_system& system) {
-  return system.spawn<caf::detached>([](echo_actor::pointer) {
-    return echo_actor::behavior_type{[](sgemm& request) {
-      return std::move(request.c);
-    }};
-  });
-}
 
 /// Clients that send messages of `size` products. They count products.
 class bulk_clients {
@@ -81,21 +63,21 @@ void measure_equal_products(bench_run& run) {
 
   paired_rounds ways(run, "sgemm_64", title_of("sgemm(64)"));
   ways.add("library calls, one thread", [&](std::int64_t n) { plain->run(n); });
-  std::map<std::size_t, std::vector<std::size_t>> by_hand;  // the ways, by the size of a batch
+  std::map<std::size_t, std::vector<std::size_t>> batch_rows;  // by the size of a batch
   if (const auto batches = make_batches_by_hand(run.runtime(), products)) {
     for (const std::size_t size : {64, 256}) {
-      by_hand[size] = {ways.add(fmt::format("library calls, batches of {}", size),
-                                [batches, size](std::int64_t n) { batches(size, n); })};
+      batch_rows[size] = {ways.add(fmt::format("library calls, batches of {}", size),
+                                   [batches, size](std::int64_t n) { batches(size, n); })};
     }
   }
   auto four_clients = batched_products(run, "4 clients", products);
-  four_clients.beside = by_hand[64];
-  const auto four = ways.add(std::move(four_clients));
+  four_clients.comparisons = batch_rows[64];
+  const auto four_clients_row = ways.add(std::move(four_clients));
   const auto traced = spawn_blas(
       current.system(), current.device().shared_service(),
       std::make_shared<chrome_trace>(chrome_trace_options{.full = when_full::overwrite_oldest}));
   ways.add("4 clients with a trace",
-           sending(product_load(current, traced, products, bench_clients)), four);
+           sending(product_load(current, traced, products, bench_clients)), four_clients_row);
   ways.add(batched_products(run, "4 clients, outputs allocated", without_outputs));
   ways.add(batched_products(run, "1 client", products, 1));
   ways.add("4 clients, no batches",
@@ -107,11 +89,9 @@ void measure_equal_products(bench_run& run) {
                      spawn_blas, 4096, [&current, &products, size](const blas_actor& target) {
                        return std::make_shared<bulk_clients>(current, products, size, target);
                      });
-    messages.beside = by_hand[size];
+    messages.comparisons = batch_rows[size];
     ways.add(std::move(messages));
   }
-  ways.add("4 clients of an actor that answers at once",
-           sending(product_load(current, spawn_echo(current.system()), products, bench_clients)));
   ways.measure();
   check_products(run, products);
 }
@@ -145,24 +125,19 @@ void measure_mixed_products(bench_run& run) {
 /// Transforms of rows of 1024 real numbers.
 void measure_transforms(bench_run& run) {
   auto& current = run.current;
-  random_operands random(current);
-  const auto transforms =
-      several(bench_clients * bench_in_flight, [&] { return rfft{.x = random.make({1024})}; });
+  const auto transforms = several(bench_clients * bench_in_flight,
+                                  [&] { return rfft{.x = random_tensor(current, {1024})}; });
   const auto add_plain = [](plain_calls& calls, const rfft& transform) {
     return calls.add("", transform);
   };
-  plain_calls plain(run.runtime());
-  for (const auto& transform : transforms) {
-    (void)add_plain(plain, transform);
-    plain.end_set();
-  }
+  const auto plain = plain_sets(run.runtime(), transforms, add_plain);
   const auto fft = current.device().fft();
   const auto make_clients = [&current, &transforms](const fft_actor& target,
                                                     const request_options& options) {
     return make_load<tensor>(current, target, transforms, bench_clients, bench_in_flight, options);
   };
   paired_rounds ways(run, "rfft_1024", title_of("rfft(1024)"));
-  ways.add("library calls, one thread", [&](std::int64_t n) { plain.run(n); });
+  ways.add("library calls, one thread", [&](std::int64_t n) { plain->run(n); });
   ways.add(
       batched_load(current, "4 clients", fft, spawn_fft, 4096,
                    [make_clients](const fft_actor& target) { return make_clients(target, {}); }));

@@ -25,7 +25,7 @@ report_section section_of_calls() {
   section.rows = {row("calls", "calls", 10, 1), row("requests", "calls", 20, 0.5),
                   row("traced", "requests", 40, 0.25)};
   section.rows[1].mean_batch = 12;
-  section.rows[2].beside = {{"calls", around(0.125)}};
+  section.rows[2].comparisons = {{"calls", around(0.125)}};
   return section;
 }
 
