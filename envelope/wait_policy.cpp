@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sync/spin_lock.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/envelope/wait_policy.hpp>
 

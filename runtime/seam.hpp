@@ -18,4 +18,5 @@
 #include "runtime/reports/report.hpp"
 #include "runtime/reports/slow_wait.hpp"
 #include "runtime/sync/one_way_signal.hpp"
+#include "runtime/sync/spin_lock.hpp"
 #include "runtime/tensors/row_major.hpp"
