@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -37,13 +38,14 @@ class device_with_words final : public forwarding_device {
   device_with_words() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
   [[nodiscard]] bool tells_completion_by_words() const noexcept override { return true; }
   void write_word(native_stream*, std::atomic<std::uint32_t>& word, std::uint32_t value) override {
-    if (std::exchange(next_write_fails, false)) {
+    if (next_write_fails.exchange(false)) {
       throw error(errc::library_failure, "no stream memory operation");
     }
-    writes.push_back({&word, value});
+    const std::lock_guard lock(mutex_);
+    writes_.push_back({&word, value});
   }
   void record(native_event* event, std::uint64_t value, native_stream* stream) override {
-    if (std::exchange(next_record_fails, false)) throw error(errc::library_failure, "no record");
+    if (next_record_fails.exchange(false)) throw error(errc::library_failure, "no record");
     forwarding_device::record(event, value, stream);
   }
   void* allocate_staging(std::size_t bytes) override {
@@ -57,11 +59,24 @@ class device_with_words final : public forwarding_device {
     forwarding_device::deallocate_staging(address);
   }
 
-  bool next_write_fails = false;
-  bool next_record_fails = false;
+  /// The writes since the last call of `forget_writes`.
+  [[nodiscard]] std::vector<write> writes() const {
+    const std::lock_guard lock(mutex_);
+    return writes_;
+  }
+  void forget_writes() {
+    const std::lock_guard lock(mutex_);
+    writes_.clear();
+  }
+
+  std::atomic<bool> next_write_fails{false};
+  std::atomic<bool> next_record_fails{false};
   bool no_memory = false;
-  std::vector<write> writes;
   std::set<void*> staging;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<write> writes_;
 };
 
 class completion_words : public ::testing::Test {
@@ -70,10 +85,10 @@ class completion_words : public ::testing::Test {
     stream_ = stream();
     runtime_.reset();
   }
-  void open(const runtime_options& options = {}) {
-    runtime_.emplace(device_, options);
+  void open(runtime_options options = {}) {
+    runtime_.emplace(device_, std::move(options));
     stream_ = runtime_->create_stream();
-    device_->writes.clear();  // of the streams of the runtime
+    device_->forget_writes();  // of the streams of the runtime
   }
   [[nodiscard]] detail::timeline& line() { return *detail::timeline::of(stream_.ref()); }
   std::uint64_t take() {
@@ -91,10 +106,10 @@ TEST_F(completion_words, complete_a_ticket_before_its_event) {
   gate closed;
   closed.hold(stream_.ref());
   const auto ticket = take();
-  ASSERT_EQ(device_->writes.size(), 1U);
-  EXPECT_EQ(device_->writes[0].value, ticket);
+  ASSERT_EQ(device_->writes().size(), 1U);
+  EXPECT_EQ(device_->writes()[0].value, ticket);
   EXPECT_LT(line().advance(), ticket) << "neither the word nor the event tells of it";
-  device_->writes[0].land();
+  device_->writes()[0].land();
   EXPECT_EQ(line().advance(), ticket);
   EXPECT_TRUE(line().completed(ticket));
 }
@@ -105,14 +120,14 @@ TEST_F(completion_words, are_written_for_tickets_that_are_alone) {
   closed.hold(stream_.ref());
   const auto first = take();
   const auto second = take();
-  EXPECT_EQ(device_->writes.size(), 1U) << "the second one finds the first one in flight";
-  device_->writes[0].land();
+  EXPECT_EQ(device_->writes().size(), 1U) << "the second one finds the first one in flight";
+  device_->writes()[0].land();
   EXPECT_EQ(line().advance(), first) << "the word says nothing of the second one";
   closed.open();
   line().wait_until(second);
   const auto third = take();
-  ASSERT_EQ(device_->writes.size(), 2U);
-  EXPECT_EQ(device_->writes[1].value, third);
+  ASSERT_EQ(device_->writes().size(), 2U);
+  EXPECT_EQ(device_->writes()[1].value, third);
   line().wait_until(third);  // its event tells of it
 }
 
@@ -121,7 +136,7 @@ TEST_F(completion_words, are_not_used_after_a_failed_write) {
   device_->next_write_fails = true;
   line().wait_until(take());
   line().wait_until(take());
-  EXPECT_TRUE(device_->writes.empty());
+  EXPECT_TRUE(device_->writes().empty());
 }
 
 // A ticket whose record failed is given to the next launch, and its word may be written at any
@@ -131,13 +146,13 @@ TEST_F(completion_words, are_not_used_after_a_write_without_a_record) {
   device_->next_record_fails = true;
   line().reserve();
   EXPECT_TRUE(throws(errc::library_failure, "no record", [&] { (void)line().submit(); }));
-  ASSERT_EQ(device_->writes.size(), 1U);
+  ASSERT_EQ(device_->writes().size(), 1U);
   gate closed;
   closed.hold(stream_.ref());
   const auto ticket = take();
-  EXPECT_EQ(device_->writes[0].value, ticket);
-  EXPECT_EQ(device_->writes.size(), 1U);
-  device_->writes[0].land();
+  EXPECT_EQ(device_->writes()[0].value, ticket);
+  EXPECT_EQ(device_->writes().size(), 1U);
+  device_->writes()[0].land();
   EXPECT_LT(line().advance(), ticket);
   closed.open();
   line().wait_until(ticket);
@@ -147,13 +162,13 @@ TEST_F(completion_words, are_not_needed) {
   device_->no_memory = true;
   open();
   line().wait_until(take());
-  EXPECT_TRUE(device_->writes.empty());
+  EXPECT_TRUE(device_->writes().empty());
 }
 
 TEST_F(completion_words, are_not_used_with_explicit_waits) {
   open({.explicit_waits = true});
   line().wait_until(take());
-  EXPECT_TRUE(device_->writes.empty());
+  EXPECT_TRUE(device_->writes().empty());
   EXPECT_TRUE(device_->staging.empty());
 }
 
@@ -163,8 +178,8 @@ TEST_F(completion_words, serve_many_streams_one_after_the_other) {
   for (int i = 0; i < 300; ++i) {
     stream_ = runtime_->create_stream();
     const auto ticket = take();
-    device_->writes.back().land();
-    words.insert(device_->writes.back().word);
+    device_->writes().back().land();
+    words.insert(device_->writes().back().word);
     line().wait_until(ticket);
     stream_.synchronize();
   }
