@@ -41,7 +41,7 @@ timeline::timeline(runtime_context& context, stream_id id, native_stream* native
 
 timeline::~timeline() {
   retire();
-  if (completed(submitted_.load(std::memory_order_relaxed))) give_back_word();
+  give_back_word();
   destroy_events(rings_.get());
 }
 
@@ -198,7 +198,10 @@ bool timeline::write_word(std::uint64_t ticket) noexcept {
 
 void timeline::give_back_word() noexcept {
   auto* const word = std::exchange(word_, nullptr);
-  if (word != nullptr && !word_is_spoiled_) context_.words()->give_back(*word);
+  if (word == nullptr || word_is_spoiled_) return;
+  const auto written = word_ticket_.load(std::memory_order_relaxed);
+  if (word->load(std::memory_order_relaxed) != static_cast<std::uint32_t>(written)) return;
+  context_.words()->give_back(*word);
 }
 
 event_state timeline::query(std::uint64_t ticket) noexcept {

@@ -288,7 +288,7 @@ class timeline {
   /// does. Called before the record of the ticket's event, so that a recorded event stands for the
   /// write, too.
   [[nodiscard]] bool write_word(std::uint64_t ticket) noexcept;
-  /// Returns the word once all work has completed.
+  /// Returns the word, unless the stream may still write it. Nothing uses it any more.
   void give_back_word() noexcept;
   /// `advance`, under its lock. Returns the watermark.
   std::uint64_t advance_locked() noexcept;
