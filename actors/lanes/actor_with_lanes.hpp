@@ -120,8 +120,10 @@ class actor_with_lanes final : public lane_actor<operation_state> {
   /// Starts the actors of the lanes that are wanted, or wakes them.
   void prepare_wanted_lanes(const lane_spawner& spawn) noexcept {
     if (ending_) return;
+    bool is_any_wanted = false;
     for (std::size_t i = 0; i < others_.size(); ++i) {
       if (lanes_->standing_of(i + 1) != lane_choice::standing::wanted) continue;
+      is_any_wanted = true;
       try {
         auto* other = others_[i].load(std::memory_order_relaxed);
         if (other == nullptr) other = start_lane(i, spawn);
@@ -129,6 +131,13 @@ class actor_with_lanes final : public lane_actor<operation_state> {
         if (lanes_->prepare(i + 1)) post_wake(other->address());
       } catch (...) {
         lanes_->close(i + 1, true);  // there is no memory or no thread
+      }
+    }
+    // One that has been closed to make room gives its memory back.
+    for (std::size_t i = 0; is_any_wanted && i < others_.size(); ++i) {
+      if (lanes_->standing_of(i + 1) != lane_choice::standing::closed) continue;
+      if (auto* const other = others_[i].load(std::memory_order_relaxed)) {
+        post_wake(other->address());
       }
     }
   }

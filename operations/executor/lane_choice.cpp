@@ -147,7 +147,13 @@ void lane_choice::want_lane(range candidates) noexcept {
   if (!on_wanted_) return;
   const auto limit = max_on_demand_.load(std::memory_order_relaxed);
   const bool is_full = on_demand_now() >= limit;
-  if (is_full && (candidates.first == 0 || limit == 0)) return;
+  if (is_full) {
+    // A lane for high priority takes the place of an ordinary one, if there is one.
+    if (candidates.first == 0 || limit == 0) return;
+    bool any = false;
+    for (auto i = open_; i < candidates.first; ++i) any = any || standing_of(i) != standing::closed;
+    if (!any) return;
+  }
   if (pressure_.load(std::memory_order_relaxed) < 0) {
     pressure_.fetch_add(1, std::memory_order_relaxed);  // one could not be opened not long ago
     return;
@@ -158,7 +164,6 @@ void lane_choice::want_lane(range candidates) noexcept {
     if (expected == standing::open) continue;
     if (expected != standing::closed) return;
     if (!state.standing.compare_exchange_strong(expected, standing::wanted)) return;
-    // A lane for high priority takes the place of an ordinary one.
     for (auto other = candidates.first; is_full && other-- > open_ && is_one_too_many();) {
       if (standing_of(other) != standing::closed) close(other);
     }

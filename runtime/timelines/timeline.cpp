@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/timelines/timeline.hpp"
 
+#include "runtime/devices/library_call.hpp"
 #include "runtime/sync/release_list.hpp"
 #include "runtime/sync/store_maximum.hpp"
 #include "runtime/timelines/runtime_context.hpp"
@@ -36,7 +37,8 @@ timeline::timeline(runtime_context& context, stream_id id, native_stream* native
   rings_ = make_ring(1, first_capacity, nullptr);
   newest_ring_.store(rings_.get(), std::memory_order_release);
   capacity_.store(first_capacity, std::memory_order_relaxed);
-  if (auto* const words = context_.words()) word_ = words->take();
+  // Others may capture an adopted stream between a reservation and its ticket.
+  if (auto* const words = owned_ ? context_.words() : nullptr) word_ = words->take();
 }
 
 timeline::~timeline() {
@@ -182,7 +184,7 @@ void timeline::finish(std::uint64_t ticket, std::uint64_t event_ticket,
 bool timeline::write_word(std::uint64_t ticket) noexcept {
   const auto value = static_cast<std::uint32_t>(ticket);
   // Nobody waits for the last ticket of a retired stream, whose memory may be freed before.
-  if (word_ == nullptr || word_is_spoiled_ || retired() ||
+  if (word_ == nullptr || word_is_spoiled_ || retired() || device_.lost() ||
       watermark_.load(std::memory_order_relaxed) + 1 != ticket ||
       word_->load(std::memory_order_relaxed) == value) {
     return false;
@@ -198,7 +200,7 @@ bool timeline::write_word(std::uint64_t ticket) noexcept {
 
 void timeline::give_back_word() noexcept {
   auto* const word = std::exchange(word_, nullptr);
-  if (word == nullptr || word_is_spoiled_) return;
+  if (word == nullptr || word_is_spoiled_ || device_.lost()) return;
   const auto written = word_ticket_.load(std::memory_order_relaxed);
   if (word->load(std::memory_order_relaxed) != static_cast<std::uint32_t>(written)) return;
   context_.words()->give_back(*word);
@@ -207,6 +209,9 @@ void timeline::give_back_word() noexcept {
 event_state timeline::query(std::uint64_t ticket) noexcept {
   const auto record = event_of(ticket);
   if (word_ != nullptr) {
+    // The exit of the process unloads the driver, to which the memory of the word belongs.
+    const library_call call;
+    if (device_.lost()) return event_state::lost;
     const auto written = word_ticket_.load(std::memory_order_acquire);
     if (record.value <= written &&
         word_->load(std::memory_order_acquire) == static_cast<std::uint32_t>(written)) {

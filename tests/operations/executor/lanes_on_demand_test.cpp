@@ -257,6 +257,24 @@ TEST_F(lanes_on_demand, keep_the_last_room_for_high_priority) {
   EXPECT_EQ(choice().standing_of(high), standing::wanted);
 }
 
+// Otherwise each one that has made its plans would be one too many, and be wanted again.
+TEST(lane_choices, want_no_second_lane_for_high_priority_without_room) {
+  constexpr std::size_t first_high = 2;
+  detail::lane_choice choice(4, 2, 1);
+  int wanted = 0;
+  choice.on_wanted([&] { ++wanted; });
+  choice.limit_on_demand(1);
+  const auto route = [&](std::uint64_t sender) {
+    return choice.route({sender}, request_priority::high, [](std::size_t lane) { return lane; });
+  };
+  (void)route(1);
+  ASSERT_TRUE(choice.prepare(first_high));
+  choice.open(first_high);
+  for (std::uint64_t i = 2; i < 500; ++i) (void)route(i << 20U);
+  EXPECT_EQ(wanted, 1);
+  EXPECT_EQ(choice.standing_of(first_high), standing::open);
+}
+
 TEST_F(lanes_on_demand, take_messages_of_high_priority_from_the_first_one) {
   EXPECT_EQ(route(7, request_priority::high), 0U) << "nobody waits there";
   EXPECT_EQ(choice().standing_of(high), standing::wanted);
