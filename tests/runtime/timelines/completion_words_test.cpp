@@ -36,6 +36,10 @@ class device_with_words final : public forwarding_device {
   };
 
   device_with_words() : forwarding_device({device_kind::host, 0}, open_host_device()) {}
+  ~device_with_words() override {
+    // Words that the test has not written.
+    for (auto* const address : staging) forwarding_device::deallocate_staging(address);
+  }
   [[nodiscard]] bool tells_completion_by_words() const noexcept override { return true; }
   void write_word(native_stream* stream, std::atomic<std::uint32_t>& word,
                   std::uint32_t value) override {
