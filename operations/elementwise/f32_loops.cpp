@@ -9,6 +9,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
@@ -242,7 +244,10 @@ float max_f32(const float* x, std::int64_t count) {
     unordered = hn::Or(unordered, hn::Or(nan_bits(d, p), nan_bits(d, q)));
     unordered = hn::Or(unordered, hn::Or(nan_bits(d, r), nan_bits(d, s)));
   }
-  float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
+  // `MaxOfLanes` of EMU128 answers the lowest finite number if all lanes are -infinity.
+  std::array<float, lanes> maxima;
+  hn::StoreU(hn::Max(hn::Max(a, b), hn::Max(c, e)), d, maxima.data());
+  float largest = *std::max_element(maxima.begin(), maxima.end());
   if (!hn::AllFalse(d, hn::MaskFromVec(unordered))) return NAN;
   if (largest == 0) {
     largest = -INFINITY;

@@ -229,6 +229,14 @@ TEST_F(f32_loops, sums_and_maxima_of_rows) {
   });
 }
 
+TEST_F(f32_loops, maxima_of_nothing_and_of_infinities) {
+  for (const std::size_t n : {0, 1, 63, 64, 200}) {
+    const std::vector<float> x(n, -INFINITY);
+    for_each_vector_target(
+        [&] { EXPECT_EQ(host::max_f32(x.data(), static_cast<std::int64_t>(n)), -INFINITY) << n; });
+  }
+}
+
 TEST_F(f32_loops, maxima) {
   many_times([&] {
     const auto n = count();
