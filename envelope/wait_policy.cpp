@@ -9,14 +9,8 @@
 namespace sluice::detail {
 namespace {
 
-/// The number of processors that the process may use.
 std::size_t processors() noexcept {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    return static_cast<std::size_t>(CPU_COUNT(&allowed));
-  }
-  return std::thread::hardware_concurrency();  // more processors than the set has
+  return static_cast<std::size_t>(host::host_threads::available_processors());
 }
 
 constexpr std::size_t fewest_processors = 4;  // on which threads spin without yielding

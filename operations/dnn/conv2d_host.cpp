@@ -296,21 +296,21 @@ class part_primitives {
   void execute(const dnnl::engine& engine, const conv2d_operands& operands) const {
     dnnl::stream stream(engine);
     std::byte* const scratchpad = operands.workspace + scratchpad_position_;
-    const auto at = [&](const memory::desc& desc, const void* address) {
+    const auto memory_at = [&](const memory::desc& desc, const void* address) {
       return memory(desc, engine, const_cast<void*>(address));
     };
     const auto inner = [&](const conversion& c, const void* outer, std::size_t position) {
-      return at(c.inner(), c.needed() ? operands.workspace + position : outer);
+      return memory_at(c.inner(), c.needed() ? operands.workspace + position : outer);
     };
     const memory x = inner(x_, operands.x, 0);
     const memory y = inner(y_, operands.y, y_position_);
-    if (x_.needed()) x_.execute(stream, at(x_.outer(), operands.x), x, scratchpad);
+    if (x_.needed()) x_.execute(stream, memory_at(x_.outer(), operands.x), x, scratchpad);
     convolution_.execute(stream, {{DNNL_ARG_SRC, x},
-                                  {DNNL_ARG_WEIGHTS, at(weights_, operands.w)},
-                                  {DNNL_ARG_BIAS, at(bias_, operands.bias)},
+                                  {DNNL_ARG_WEIGHTS, memory_at(weights_, operands.w)},
+                                  {DNNL_ARG_BIAS, memory_at(bias_, operands.bias)},
                                   {DNNL_ARG_DST, y},
-                                  {DNNL_ARG_SCRATCHPAD, at(scratchpad_, scratchpad)}});
-    if (y_.needed()) y_.execute(stream, y, at(y_.outer(), operands.y), scratchpad);
+                                  {DNNL_ARG_SCRATCHPAD, memory_at(scratchpad_, scratchpad)}});
+    if (y_.needed()) y_.execute(stream, y, memory_at(y_.outer(), operands.y), scratchpad);
     stream.wait();
   }
 
@@ -425,11 +425,11 @@ class onednn_plan final : public conv2d_plan {
     if (w_.needed()) {
       const single_thread_scope single_thread;
       dnnl::stream stream(engine_);
-      const auto at = [&](const memory::desc& desc, const void* address) {
+      const auto memory_at = [&](const memory::desc& desc, const void* address) {
         return memory(desc, engine_, const_cast<void*>(address));
       };
       w = operands.workspace + w_position_;
-      w_.execute(stream, at(w_.outer(), operands.w), at(w_.inner(), w),
+      w_.execute(stream, memory_at(w_.outer(), operands.w), memory_at(w_.inner(), w),
                  operands.workspace + w_scratchpad_position_);
       stream.wait();
     }

@@ -32,7 +32,7 @@ class request_plans {
   [[nodiscard]] bool has(const plan_key& key);
   /// Has a plan made again if there is memory for it once no other one is kept.
   [[nodiscard]] bool retry(const std::shared_ptr<plan_job>& job) noexcept;
-  /// Keeps the outcome of a job. Returns whether it has dropped a plan for want of room.
+  /// Keeps the outcome of a job. Returns whether it has dropped a plan because there was no room.
   bool keep(const plan_job& job) noexcept;
 
  private:

@@ -14,7 +14,7 @@ namespace sluice::detail {
 /// Words of pinned memory to which streams write the tickets that they have reached, one word for
 /// each stream.
 ///
-/// A thread sees the word of an idle stream change about two microseconds before `cudaEventQuery`
+/// A thread sees the word of an idle stream change about a microsecond before `cudaEventQuery`
 /// tells it of an event behind the same work. Thread-safe.
 class completion_words {
  public:
