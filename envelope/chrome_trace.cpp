@@ -129,6 +129,7 @@ class event_writer {
   void add_steps(const traced_launch& l, std::uint64_t track_number, clock::time_point begin,
                  clock::time_point end) {
     std::string_view names = l.info.steps.text;
+    begin = std::clamp(l.steps_begun, begin, end);
     for (const auto& step_end : l.step_ends) {
       const auto length = std::min(names.find(", "), names.size());
       const auto until = std::clamp(step_end, begin, end);

@@ -4,8 +4,10 @@
 #include <sluice/runtime/user_code_scope.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace sluice::detail {
@@ -219,7 +221,12 @@ void timestamp_reader::read(timed_launch& launch) noexcept {
     if (times.begun) {
       times.begun = std::clamp(*times.begun, times.enqueued, times.ended.value_or(times.detected));
       if (!launch.info.steps.empty()) {
-        times.step_count = clock_->copy_marks(launch.pair->begin, times.step_ends);
+        std::array<clock::time_point, std::tuple_size_v<decltype(times.step_ends)> + 1> marks{};
+        if (const auto count = clock_->copy_marks(launch.pair->begin, marks); count != 0) {
+          times.steps_begun = marks[0];
+          times.step_count = count - 1;
+          std::copy_n(marks.begin() + 1, times.step_count, times.step_ends.begin());
+        }
       }
     }
   }

@@ -212,6 +212,7 @@ void trace_buffer::timed(std::uint64_t launch_id, const kernel_times& times) noe
   r.detected.store(ticks_of(times.detected), std::memory_order_release);
   if (times.begun) r.begun.store(ticks_of(*times.begun), std::memory_order_release);
   if (times.ended) r.ended.store(ticks_of(*times.ended), std::memory_order_release);
+  r.steps_begun.store(ticks_of(times.steps_begun), std::memory_order_release);
   for (std::size_t i = 0; i < times.step_count; ++i) {
     r.step_ends[i].store(ticks_of(times.step_ends[i]), std::memory_order_release);
   }
@@ -239,6 +240,7 @@ std::vector<traced_launch> trace_buffer::launches() const {
     if (phase_of(state) == complete) {
       copy.begun = known_time(r.begun.load(std::memory_order_acquire));
       copy.ended = known_time(r.ended.load(std::memory_order_acquire));
+      copy.steps_begun = time_of(r.steps_begun.load(std::memory_order_acquire));
       const auto steps = r.step_count.load(std::memory_order_acquire);
       for (std::size_t step = 0; step < steps; ++step) {
         copy.step_ends.push_back(time_of(r.step_ends[step].load(std::memory_order_acquire)));

@@ -59,6 +59,7 @@ struct traced_launch {
   std::optional<errc> failure;
   std::optional<time_point> begun;
   std::optional<time_point> ended;
+  time_point steps_begun{};  // known if there is a `step_ends`
   std::vector<time_point> step_ends;
 };
 
@@ -137,6 +138,7 @@ class trace_buffer {
     std::atomic<ticks> begun{0};  // 0: missing
     std::atomic<ticks> ended{0};  // 0: missing
     std::atomic<int> failure{0};  // an `errc`; 0 for success
+    std::atomic<ticks> steps_begun{0};
     std::atomic<std::size_t> step_count{0};
     std::array<std::atomic<ticks>, std::tuple_size_v<decltype(kernel_times::step_ends)>>
         step_ends{};

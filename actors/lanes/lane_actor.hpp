@@ -81,8 +81,7 @@ class lane_actor : public caf::stateful_actor<State> {
   /// @throws std::bad_alloc likewise
   void take_in(caf::mailbox_element_ptr& element, std::size_t bytes) {
     const bool cancels = element->content().template match_elements<cancel_request>();
-    if (inbox_->send(sender_of(element->sender), element, bytes, cancels)) return;
-    throw error(errc::overloaded, "too many messages wait in front of the actor");
+    inbox_->send(sender_of(element->sender), element, bytes, cancels);
   }
 
  protected:

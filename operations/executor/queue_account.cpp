@@ -22,7 +22,7 @@ constexpr std::size_t max_idle_senders = 64;
 void queue_account::require_room(const operation_request& request, std::size_t bytes) const {
   const auto requests = lane_ != nullptr ? lane_->requests_of_all() : requests_;
   if (requests >= limits_.requests) {
-    throw error(errc::overloaded, std::to_string(requests) + " requests wait already");
+    detail::refuse_messages("requests", requests, limits_.requests);
   }
   auto charge = charge_of(request, bytes);
   for (const auto& [identity, shared_bytes] : request.shared()) {
@@ -35,18 +35,17 @@ void queue_account::require_room(const operation_request& request, std::size_t b
   if (sender != senders_.end() && sender->second.requests != 0) {
     const auto& share = sender->second;
     if (share.requests >= limits_.requests_of_sender) {
-      throw error(errc::overloaded,
-                  std::to_string(share.requests) + " requests of this sender wait already");
+      detail::refuse_messages("requests of this sender", share.requests,
+                              limits_.requests_of_sender);
     }
     if (bytes > limits_.bytes_of_sender - std::min(share.bytes, limits_.bytes_of_sender)) {
-      throw error(errc::overloaded, "the requests of this sender that wait already use " +
-                                        std::to_string(share.bytes) + " bytes");
+      detail::refuse_bytes("requests of this sender", share.bytes, bytes,
+                           limits_.bytes_of_sender);
     }
   }
   const auto total = lane_ != nullptr ? lane_->bytes_of_all() : charge_;
   if (requests != 0 && charge > limits_.bytes - std::min(total, limits_.bytes)) {
-    throw error(errc::overloaded, "the requests that wait already use " +
-                                      std::to_string(lane_ != nullptr ? total : bytes_) + " bytes");
+    detail::refuse_bytes("requests", total, charge, limits_.bytes);
   }
 }
 

@@ -378,6 +378,7 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
       return submit_host_task(libraries.stream(), [this, scratch, run_data,
                                                    all_externals = std::vector(externals.begin(),
                                                                                externals.end())] {
+        host::mark_time();  // the first step begins
         for_each(all_externals, scratch, run_data,
                  [](const action& a, const auto& call, const launch_memory& memory) {
                    naming([&] { return a.label; }, [&] { a.descriptor->compute(call, memory); });

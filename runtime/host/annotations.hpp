@@ -18,7 +18,7 @@ void AnnotateIgnoreSyncEnd(const char* file, int line);
 #endif
 
 /// Announces the memory accesses of libraries without instrumentation to ThreadSanitizer, and
-/// records which streams are inside a library call, and when parts of a launch have ended.
+/// records which streams are inside a library call, and when parts of a launch begin and end.
 namespace sluice::host {
 
 #if defined(SLUICE_THREAD_SANITIZER)
@@ -31,8 +31,8 @@ inline constexpr bool thread_sanitizer_on = false;
 /// thread.
 void note_library_call(bool entered) noexcept;
 
-/// Has the trace of the current launch know that a part of its work has ended. No effect unless the
-/// calling thread is that of a stream, and the launch has timestamps.
+/// Marks the current time for the trace of the current launch, as the begin or the end of a part of
+/// its work. No effect unless the calling thread is that of a stream, and the launch has timestamps.
 void mark_time() noexcept;
 
 /// Announces that the calling thread reads `bytes` bytes at `address`.

@@ -64,14 +64,16 @@ class wait_task final : public host_task {
 
 class timestamp_task final : public host_task {
  public:
-  explicit timestamp_task(host_timestamp& stamp) noexcept : host_task(kind::marker), stamp_(stamp) {
+  explicit timestamp_task(host_timestamp& stamp) noexcept
+      : host_task(kind::marker), stamp_(stamp), record_(stamp.queue_record()) {
     stamp_.hold();
   }
   ~timestamp_task() override { stamp_.let_go(); }
-  void run(host_stream& stream) override { stream.take(stamp_); }
+  void run(host_stream& stream) override { stream.take(stamp_, record_); }
 
  private:
   host_timestamp& stamp_;
+  const std::uint32_t record_;
 };
 
 class join_task final : public host_task {

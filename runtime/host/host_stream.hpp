@@ -142,16 +142,18 @@ class host_stream {
   }
   /// The stream whose thread is the calling one, or nullptr.
   [[nodiscard]] static host_stream* of_this_thread() noexcept;
-  /// Takes a timestamp. Marks belong to the last one. For the stream's thread.
-  void take(host_timestamp& stamp) noexcept {
+  /// Takes the time of a record of a timestamp. Marks belong to the last one. For the stream's
+  /// thread.
+  void take(host_timestamp& stamp, std::uint32_t record) noexcept {
     stamp.hold();
     if (last_stamp_ != nullptr) last_stamp_->let_go();
     last_stamp_ = &stamp;
-    stamp.take();
+    last_record_ = record;
+    stamp.take(record);
   }
   /// Marks the current time behind the last timestamp, if there is one. For the stream's thread.
   void mark_time() noexcept {
-    if (last_stamp_ != nullptr) last_stamp_->mark();
+    if (last_stamp_ != nullptr) last_stamp_->mark(last_record_);
   }
   /// Notes that the thread enters or leaves a library call; calls may be nested. For the stream's
   /// thread.
@@ -208,6 +210,7 @@ class host_stream {
   detail::one_way_signal signal_;
   std::optional<error> failure_;          // used only by the stream's thread
   host_timestamp* last_stamp_ = nullptr;  // used only by the stream's thread; a share
+  std::uint32_t last_record_ = 0;         // of the timestamp
   bool leaving_ = false;                  // used only by the stream's thread
   bool computing_ = false;                // used only by the stream's thread
   std::atomic<bool> quiescent_{false};

@@ -16,6 +16,9 @@ namespace sluice::host {
 /// A timestamp of the host device, with the times of marks that were made behind it on its stream.
 /// The stream's thread stores the times. All accesses are relaxed, so reading or reusing a
 /// timestamp orders no thread after the stream's work.
+///
+/// As with an event of CUDA, only the record that was queued last counts. An earlier one may still
+/// wait on another stream, behind a launch that was cancelled.
 class host_timestamp {
  public:
   using clock = std::chrono::steady_clock;
@@ -29,12 +32,19 @@ class host_timestamp {
     delete this;
   }
 
-  void take() noexcept {
+  /// Queues a record. Returns its number.
+  [[nodiscard]] std::uint32_t queue_record() noexcept {
+    return newest_record_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  /// Takes the time of a record.
+  void take(std::uint32_t record) noexcept {
+    if (!is_newest(record)) return;
     mark_count_.store(0, std::memory_order_relaxed);
     time_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   }
-  /// Marks the current time, unless there are enough marks.
-  void mark() noexcept {
+  /// Marks the current time behind a record, unless there are enough marks.
+  void mark(std::uint32_t record) noexcept {
+    if (!is_newest(record)) return;
     const auto count = mark_count_.load(std::memory_order_relaxed);
     if (count == marks_.size()) return;
     marks_[count].store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
@@ -53,7 +63,12 @@ class host_timestamp {
   }
 
  private:
+  [[nodiscard]] bool is_newest(std::uint32_t record) const noexcept {
+    return newest_record_.load(std::memory_order_relaxed) == record;
+  }
+
   std::atomic<std::uint32_t> shares_{1};
+  std::atomic<std::uint32_t> newest_record_{0};
   std::atomic<clock::rep> time_{0};
   std::atomic<std::size_t> mark_count_{0};
   std::array<std::atomic<clock::rep>, timestamp_clock::most_marks> marks_{};

@@ -12,17 +12,24 @@ completion_words::~completion_words() {
 }
 
 completion_words::word* completion_words::take() noexcept {
-  if (!device_.tells_completion_by_words()) return nullptr;
-  const std::lock_guard lock(mutex_);
-  try {
-    if (free_.empty()) add_slab();
-  } catch (...) {
-    return nullptr;  // events tell of the completion, too
+  if (refused() || !device_.tells_completion_by_words()) return nullptr;
+  for (;;) {
+    if (auto* const free_word = take_free()) return free_word;
+    try {
+      add_slab();
+    } catch (...) {
+      return nullptr;  // events tell of the completion, too
+    }
   }
-  auto* const taken_word = free_.back();
+}
+
+completion_words::word* completion_words::take_free() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return nullptr;
+  auto* const free_word = free_.back();
   free_.pop_back();
-  taken_word->store(0, std::memory_order_relaxed);
-  return taken_word;
+  free_word->store(0, std::memory_order_relaxed);
+  return free_word;
 }
 
 void completion_words::give_back(word& unused) noexcept {
@@ -31,10 +38,17 @@ void completion_words::give_back(word& unused) noexcept {
 }
 
 void completion_words::add_slab() {
+  // Without the lock, because the driver may take long, and `give_back` is called under spin locks.
+  const auto free_slab = [this](cell* slab) {
+    device_.deallocate_staging(slab);
+  };
+  std::unique_ptr<cell, decltype(free_slab)> memory(
+      static_cast<cell*>(device_.allocate_staging(words_in_slab * sizeof(cell))), free_slab);
+  std::uninitialized_default_construct_n(memory.get(), words_in_slab);
+  const std::lock_guard lock(mutex_);
   slabs_.reserve(slabs_.size() + 1);
   free_.reserve((slabs_.size() + 1) * words_in_slab);
-  auto* const slab = static_cast<cell*>(device_.allocate_staging(words_in_slab * sizeof(cell)));
-  std::uninitialized_default_construct_n(slab, words_in_slab);
+  auto* const slab = memory.release();
   slabs_.push_back(slab);
   for (std::size_t i = 0; i < words_in_slab; ++i) free_.push_back(&slab[i].value);
 }

@@ -26,10 +26,14 @@ class completion_words {
   /// The memory stays if a word has not been given back.
   ~completion_words();
 
-  /// A word for a stream; nullptr if the device does better without one, or there is no memory.
+  /// A word for a stream; nullptr if the device does better without one, after a refused write, or
+  /// if there is no memory.
   [[nodiscard]] word* take() noexcept;
   /// All writes of the stream have landed.
   void give_back(word& unused) noexcept;
+  /// States that the driver has refused a write: no stream writes words any more.
+  void note_refused_write() noexcept { refused_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr std::size_t words_in_slab = 64;
@@ -39,7 +43,10 @@ class completion_words {
   /// @throws error as `device::allocate_staging`; std::bad_alloc
   void add_slab();
 
+  [[nodiscard]] word* take_free() noexcept;
+
   device& device_;
+  std::atomic<bool> refused_{false};
   std::mutex mutex_;
   std::vector<cell*> slabs_;
   std::vector<word*> free_;

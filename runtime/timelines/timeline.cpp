@@ -184,7 +184,8 @@ void timeline::finish(std::uint64_t ticket, std::uint64_t event_ticket,
 bool timeline::write_word(std::uint64_t ticket) noexcept {
   const auto value = static_cast<std::uint32_t>(ticket);
   // Nobody waits for the last ticket of a retired stream, whose memory may be freed before.
-  if (word_ == nullptr || word_is_spoiled_ || retired() || device_.lost() ||
+  if (word_ == nullptr || word_is_spoiled_ || context_.words()->refused() || retired() ||
+      device_.lost() ||
       watermark_.load(std::memory_order_relaxed) + 1 != ticket ||
       word_->load(std::memory_order_relaxed) == value) {
     return false;
@@ -194,6 +195,7 @@ bool timeline::write_word(std::uint64_t ticket) noexcept {
     return true;
   } catch (...) {
     word_is_spoiled_ = true;  // the driver may have queued it
+    context_.words()->note_refused_write();
     return false;
   }
 }

@@ -84,7 +84,9 @@ CLI::App& add_command(CLI::App& program, std::string name, std::string descripti
           [&common](const std::string& path) {
             common.trace = path == "-" ? std::string(standard_output) : path;
           },
-          "Write a Chrome/Perfetto trace of the first 65536 launches")
+          "Write a Chrome/Perfetto trace of the first 65536 launches; a name that ends in .png "
+          "gets a "
+          "picture of some of them")
       ->type_name("FILE");
   command.add_flag("--quiet", common.quiet, "Print no summary and no progress");
   command.set_version_flag("--version", version_line());

@@ -3,6 +3,7 @@
 
 #include "tools/io/output_file.hpp"
 #include "tools/sluice/exit_code.hpp"
+#include "tools/sluice/trace_picture.hpp"
 
 #include <fmt/format.h>
 
@@ -129,6 +130,10 @@ void session::finish() {
 }
 
 void write_trace(const std::filesystem::path& path, const chrome_trace& trace) {
+  if (path.extension() == ".png") {
+    io::draw_timeline(trace_part(trace.json())).save(path);
+    return;
+  }
   const std::string json = trace.json() + '\n';
   io::output_file file(path);
   file.write(std::as_bytes(std::span(json)));

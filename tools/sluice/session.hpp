@@ -21,8 +21,9 @@ struct launch_summary {
   std::chrono::nanoseconds latency{0};  ///< from the enqueue until the engine saw the completion
 };
 
-/// Writes `trace` as JSON. The file appears under `path` only when it is complete. @throws error as
-/// `io::output_file`
+/// Writes `trace` as JSON, or as a picture of its `trace_part` if the name ends in ".png". The file
+/// appears under `path` only when it is complete. @throws error as `io::output_file`; as
+/// `draw_timeline`
 void write_trace(const std::filesystem::path& path, const chrome_trace& trace);
 
 /// The environment of one command: an actor system, the device of `--device` with its actor, and

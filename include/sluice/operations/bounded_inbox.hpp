@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/operations/request_options.hpp>
+#include <sluice/runtime/error.hpp>
 
 #include <array>
 #include <atomic>
@@ -9,9 +10,24 @@
 #include <functional>
 #include <list>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace sluice::detail {
+
+/// Refuses one more of what waits. @throws error `overloaded`
+[[noreturn]] inline void refuse_messages(const char* kind, std::size_t count, std::size_t limit) {
+  throw error(errc::overloaded, std::to_string(count) + ' ' + kind +
+                                    " wait already; the limit is " + std::to_string(limit));
+}
+/// Refuses `more` bytes beside those of what waits. @throws error `overloaded`
+[[noreturn]] inline void refuse_bytes(const char* kind, std::size_t bytes, std::size_t more,
+                                      std::size_t limit) {
+  throw error(errc::overloaded, std::string("the ") + kind + " that wait already use " +
+                                    std::to_string(bytes) + " bytes; with " +
+                                    std::to_string(more) + " more they would exceed the limit of " +
+                                    std::to_string(limit));
+}
 
 /// The messages in front of an actor, bounded in number and in bytes, for each sender and in all.
 ///
@@ -37,31 +53,30 @@ class bounded_inbox {
   explicit bounded_inbox(std::function<void(Message&&)> pass_on, limits inbox_limits)
       : pass_on_(std::move(pass_on)), limits_(inbox_limits) {}
 
-  /// Takes a message of a sender that takes so many bytes of memory. Returns false if there is no
-  /// room; then the message is unchanged. A message beyond a limit of bytes has room where no other
-  /// one is. One that cancels others has room when these have none: twice as many may be kept with
-  /// such. Calls for one sender come one after the other.
+  /// Takes a message of a sender that takes so many bytes of memory. A message beyond a limit of
+  /// bytes has room where no other one is. One that cancels others has room when these have none:
+  /// twice as many may be kept with such. Calls for one sender come one after the other.
+  /// @throws error `overloaded` if there is no room; then the message is unchanged
   /// @throws std::bad_alloc if there is no memory; then the message is unchanged
-  [[nodiscard]] bool send(request_sender sender, Message& message, std::size_t bytes,
-                          bool cancels = false) {
+  void send(request_sender sender, Message& message, std::size_t bytes, bool cancels = false) {
     auto& sender_slot = slot_of(sender);
     if (sender_slot.backlog == 0 && !closed_) {
       const auto in_mailbox = sender_slot.in_mailbox.fetch_add(1);
       if (in_mailbox < limits_.in_mailbox && has_room_for_bytes(sender_slot, in_mailbox, bytes)) {
         sender_slot.bytes_in_mailbox += bytes;
         pass_on_(std::move(message));
-        return true;
+        return;
       }
       --sender_slot.in_mailbox;
     }
     const std::lock_guard lock(sender_slot.mutex);
     if (closed_) {
       pass_on_(std::move(message));
-      return true;
+      return;
     }
     // Another sender of the slot may have seen this message in the mailbox, where it is not.
     pass_on_some(sender_slot);
-    if (!has_room(sender_slot, bytes, cancels ? 2 : 1)) return false;
+    require_room(sender_slot, bytes, cancels ? 2 : 1);
     auto& last = sender_slot.messages.emplace_back();
     last = {std::move(message), bytes};
     ++backlog_;
@@ -70,7 +85,6 @@ class bounded_inbox {
     // Before the mailbox is looked at: the actor looks here after it has handled a message.
     ++sender_slot.backlog;
     pass_on_some(sender_slot);
-    return true;
   }
   /// States that the actor has handled a message of a sender.
   void note_handled(request_sender sender) noexcept {
@@ -114,16 +128,23 @@ class bounded_inbox {
                                         std::size_t bytes) const noexcept {
     return in_mailbox == 0 || sender_slot.bytes_in_mailbox + bytes <= limits_.bytes_in_mailbox;
   }
-  /// Whether one more message may be kept. The limits count `factor` times.
-  [[nodiscard]] bool has_room(const slot& sender_slot, std::size_t bytes,
-                              std::size_t factor) const noexcept {
-    if (sender_slot.backlog >= factor * limits_.backlog_of_sender ||
-        backlog_ >= factor * limits_.backlog) {
-      return false;
+  /// The limits count `factor` times.
+  /// @throws error `overloaded` if one more message may not be kept
+  void require_room(const slot& sender_slot, std::size_t bytes, std::size_t factor) const {
+    const std::size_t of_sender = sender_slot.backlog;
+    const std::size_t of_all = backlog_;
+    if (of_sender >= factor * limits_.backlog_of_sender) {
+      refuse_messages("messages of this sender", of_sender, limits_.backlog_of_sender);
     }
-    return (sender_slot.backlog == 0 ||
-            sender_slot.backlog_bytes + bytes <= factor * limits_.backlog_bytes_of_sender) &&
-           (backlog_ == 0 || backlog_bytes_ + bytes <= factor * limits_.backlog_bytes);
+    if (of_all >= factor * limits_.backlog) refuse_messages("messages", of_all, limits_.backlog);
+    if (of_sender != 0 &&
+        sender_slot.backlog_bytes + bytes > factor * limits_.backlog_bytes_of_sender) {
+      refuse_bytes("messages of this sender", sender_slot.backlog_bytes, bytes,
+                   limits_.backlog_bytes_of_sender);
+    }
+    if (of_all != 0 && backlog_bytes_ + bytes > factor * limits_.backlog_bytes) {
+      refuse_bytes("messages", backlog_bytes_, bytes, limits_.backlog_bytes);
+    }
   }
 
   [[nodiscard]] slot& slot_of(request_sender sender) noexcept {

@@ -80,8 +80,9 @@ class SLUICE_EXPORT timestamp_clock {
   /// stream.
   [[nodiscard]] virtual std::optional<std::chrono::steady_clock::time_point> time_of(
       native_timestamp* stamp) noexcept = 0;
-  /// Copies the times at which tasks of a host device have ended parts of their work between the
-  /// last record of `stamp` and that of the next timestamp on its stream, at most `most_marks`.
+  /// Copies the times that tasks of a host device have marked between the last record of `stamp`
+  /// and that of the next timestamp on its stream, at most `most_marks`. A program marks the begin
+  /// of its first step and the end of each step.
   /// Returns their number: none on CUDA. The condition of `time_of` applies.
   [[nodiscard]] virtual std::size_t copy_marks(
       native_timestamp* /*stamp*/,
@@ -90,7 +91,7 @@ class SLUICE_EXPORT timestamp_clock {
   }
 
   /// The most marks behind a timestamp.
-  static constexpr std::size_t most_marks = 16;
+  static constexpr std::size_t most_marks = 17;
 };
 
 /// A device: memory and streams. The runtime is written once, over this interface.
@@ -282,7 +283,8 @@ class SLUICE_EXPORT device {
   [[nodiscard]] virtual bool supports_words() const noexcept { return true; }
   /// Whether a thread sees a word that a stream has written sooner than `query` tells it of an
   /// event behind the same work. If so, the streams of a runtime write a word behind a launch that
-  /// is alone on its stream.
+  /// is alone on its stream. A device that reports failures of tasks answers false: a word tells of
+  /// no failure.
   [[nodiscard]] virtual bool tells_completion_by_words() const noexcept { return false; }
   /// Makes later work of `stream` wait until `word` has reached `value`.
   ///

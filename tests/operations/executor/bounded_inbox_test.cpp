@@ -36,9 +36,9 @@ class inbox_test : public ::testing::Test {
   bool send(std::uint64_t sender, std::uint64_t number, bool cancels = false,
             std::size_t bytes = 1) {
     auto content = std::make_unique<message>(message{sender, number});
-    const bool is_taken = inbox_.send({sender}, content, bytes, cancels);
-    EXPECT_EQ(content == nullptr, is_taken);
-    return is_taken;
+    refusal_ = error_of([&] { inbox_.send({sender}, content, bytes, cancels); });
+    EXPECT_EQ(content == nullptr, !refusal_);
+    return !refusal_;
   }
   /// Handles the next message of the mailbox.
   std::optional<message> handle() {

@@ -144,6 +144,9 @@ TEST_F(completion_words, are_not_used_after_a_failed_write) {
   line().wait_until(take());
   line().wait_until(take());
   EXPECT_TRUE(device_->writes().empty());
+  auto former = std::exchange(stream_, runtime_->create_stream());
+  line().wait_until(take());
+  EXPECT_TRUE(device_->writes().empty()) << "other streams do without, too";
 }
 
 // A ticket whose record failed is given to the next launch, and its word may be written at any
