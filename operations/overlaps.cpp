@@ -50,38 +50,38 @@ struct reach {
 reach reach_of(std::size_t number, const touched_tensor& touched) {
   const auto& value = *touched.value;
   const auto bytes = value.extent();
-  reach made{static_cast<std::uint32_t>(number), touched.is_written, {}, {}, {}, 0, 0};
-  made.begin = reinterpret_cast<std::intptr_t>(value.address());
+  reach result{static_cast<std::uint32_t>(number), touched.is_written, {}, {}, {}, 0, 0};
+  result.begin = reinterpret_cast<std::intptr_t>(value.address());
   // An import may state any size.
-  if (__builtin_add_overflow(made.begin, bytes.last - bytes.first, &made.end)) {
-    made.end = std::numeric_limits<std::int64_t>::max();
-    return made;
+  if (__builtin_add_overflow(result.begin, bytes.last - bytes.first, &result.end)) {
+    result.end = std::numeric_limits<std::int64_t>::max();
+    return result;
   }
   const auto size = static_cast<std::int64_t>(size_of(value.type()));
   const auto shape = value.shape();
   const auto strides = value.strides();
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] > 1 && strides[i] > 0)
-      made.dimensions[made.last++] = {strides[i] * size, shape[i]};
+      result.dimensions[result.last++] = {strides[i] * size, shape[i]};
   }
-  auto* const begin = made.dimensions.data();
-  std::sort(begin, begin + made.last,
+  auto* const begin = result.dimensions.data();
+  std::sort(begin, begin + result.last,
             [](const dimension& a, const dimension& b) { return a.stride > b.stride; });
   // Dimensions that continue each other are one.
   std::size_t kept = 0;
-  for (std::size_t i = 1; i < made.last; ++i) {
-    auto& outer = made.dimensions[kept];
-    const auto& inner = made.dimensions[i];
+  for (std::size_t i = 1; i < result.last; ++i) {
+    auto& outer = result.dimensions[kept];
+    const auto& inner = result.dimensions[i];
     if (outer.stride == inner.stride * inner.count) {
       outer = {inner.stride, inner.count * outer.count};
     } else {
-      made.dimensions[++kept] = inner;
+      result.dimensions[++kept] = inner;
     }
   }
-  if (made.last != 0) made.last = kept + 1;
+  if (result.last != 0) result.last = kept + 1;
   // The last one counts adjacent elements.
-  if (made.last != 0 && made.dimensions[made.last - 1].stride <= size) --made.last;
-  return made;
+  if (result.last != 0 && result.dimensions[result.last - 1].stride <= size) --result.last;
+  return result;
 }
 
 class search {

@@ -3,11 +3,11 @@
 
 #include <iostream>
 
-void fill(const sluice::gpu_ref<float>& x, float value, sluice::stream_ref on) {
-  auto recorder = sluice::launch_recorder::strict(on);
+void fill(const sluice::gpu_ref<float>& x, float value, sluice::stream_ref stream) {
+  auto recorder = sluice::launch_recorder::strict(stream);
   recorder.write(x);
   recorder.preflight();
-  on.device().fill(x.data(), &value, sizeof value, x.size(), on.native());
+  stream.device().fill(x.data(), &value, sizeof value, x.size(), stream.native());
   recorder.commit();
 }
 

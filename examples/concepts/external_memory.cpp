@@ -15,17 +15,17 @@ struct numbers {
 };
 
 dlpack::managed_tensor* produce() {
-  auto* made = new numbers;
-  made->tensor.tensor.data = made->values.data();
-  made->tensor.tensor.device = {dlpack::cpu, 0};
-  made->tensor.tensor.ndim = 1;
-  made->tensor.tensor.dtype = {dlpack::real, 32, 1};
-  made->tensor.tensor.shape = &made->shape;
-  made->tensor.manager_ctx = made;
-  made->tensor.deleter = [](dlpack::managed_tensor* self) {
+  auto* product = new numbers;
+  product->tensor.tensor.data = product->values.data();
+  product->tensor.tensor.device = {dlpack::cpu, 0};
+  product->tensor.tensor.ndim = 1;
+  product->tensor.tensor.dtype = {dlpack::real, 32, 1};
+  product->tensor.tensor.shape = &product->shape;
+  product->tensor.manager_ctx = product;
+  product->tensor.deleter = [](dlpack::managed_tensor* self) {
     delete static_cast<numbers*>(self->manager_ctx);
   };
-  return &made->tensor;
+  return &product->tensor;
 }
 
 int main() {

@@ -6,14 +6,14 @@
 
 /// Enqueues `y = x`.
 sluice::timeline_point enqueue(const sluice::gpu_ref<float>& y, const sluice::gpu_ref<float>& x,
-                               sluice::stream_ref on) {
-  auto recorder = sluice::launch_recorder::strict(on);
+                               sluice::stream_ref stream) {
+  auto recorder = sluice::launch_recorder::strict(stream);
   recorder.read(x).write(y);
   recorder.preflight();  // takes the leases, queues the waits
   std::optional<sluice::error> failure;
   try {
-    on.device().copy(y.data(), x.data(), x.bytes(), sluice::copy_direction::device_to_device,
-                     on.native());
+    stream.device().copy(y.data(), x.data(), x.bytes(), sluice::copy_direction::device_to_device,
+                         stream.native());
   } catch (...) {
     failure = sluice::current_error();
   }

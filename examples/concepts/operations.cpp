@@ -14,8 +14,8 @@ using namespace sluice;
 
 /// Runs operations one after the other on a lane. Actors do this for many clients at once.
 struct runner {
-  explicit runner(std::shared_ptr<device_service> service) : on(std::move(service)) {
-    on.on_wake([woken = woken] { woken->release(); });
+  explicit runner(std::shared_ptr<device_service> service) : lane_executor(std::move(service)) {
+    lane_executor.on_wake([woken = woken] { woken->release(); });
   }
   template <class Operation>
   tensor run(Operation operation) {
@@ -30,16 +30,16 @@ struct runner {
           promise.set_exception(std::make_exception_ptr(why));
           woken->release();
         });
-    on.submit(std::move(operation), {}, token);
+    lane_executor.submit(std::move(operation), {}, token);
     while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
       woken->acquire();
-      on.work();
+      lane_executor.work();
     }
     return answer.get();
   }
 
   std::shared_ptr<std::counting_semaphore<>> woken = std::make_shared<std::counting_semaphore<>>(0);
-  executor on;
+  executor lane_executor;
 };
 
 // NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.

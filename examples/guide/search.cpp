@@ -94,31 +94,31 @@ void require_matrix(const run_input& queries) {
   }
 }
 
-caf::result<tensors> answer(service self, score& asked, const request_options& options) {
+caf::result<tensors> answer(service self, score& request, const request_options& options) {
   try {
     const auto& state = state_of(self);
-    require_matrix(asked.queries);
-    if (!(asked.temperature > 0)) {
+    require_matrix(request.queries);
+    if (!(request.temperature > 0)) {
       throw error(errc::invalid_argument, "temperature: must be positive");
     }
     return delegate(self, state.programs,
                     run{.what = state.search,
-                        .inputs = {std::move(asked.queries)},
-                        .scalars = {1 / asked.temperature}},
+                        .inputs = {std::move(request.queries)},
+                        .scalars = {1 / request.temperature}},
                     options);
   } catch (...) {
     return to_caf_error(current_error());
   }
 }
 
-caf::result<host_tensors> answer(service self, best_score& asked) {
+caf::result<host_tensors> answer(service self, best_score& request) {
   try {
     const auto& state = state_of(self);
-    require_matrix(asked.queries);
+    require_matrix(request.queries);
     return delegate(
         self, state.programs,
-        run_to_host{.what = state.search, .inputs = {std::move(asked.queries)}, .scalars = {1}},
-        request_options{.deadline = deadline_after(asked.limit), .tag = "best"});
+        run_to_host{.what = state.search, .inputs = {std::move(request.queries)}, .scalars = {1}},
+        request_options{.deadline = deadline_after(request.limit), .tag = "best"});
   } catch (...) {
     return to_caf_error(current_error());
   }
@@ -128,13 +128,14 @@ search_service::behavior_type behavior(service self, const program_actor& progra
                                        const program& search) {
   state_of(self).programs = programs;
   state_of(self).search = search;
-  return {
-      [self](score& asked) { return answer(self, asked, {}); },
-      [self](score& asked, const request_options& options) { return answer(self, asked, options); },
-      [self](best_score& asked) { return answer(self, asked); },
-      [self](cancel_request which) {
-        return delegate(self, state_of(self).programs, which);
-      }};
+  return {[self](score& request) { return answer(self, request, {}); },
+          [self](score& request, const request_options& options) {
+            return answer(self, request, options);
+          },
+          [self](best_score& request) { return answer(self, request); },
+          [self](cancel_request request) {
+            return delegate(self, state_of(self).programs, request);
+          }};
 }
 
 search_service spawn_search(caf::actor_system& system, const device_actor& device,

@@ -33,11 +33,11 @@ using service = patch_service::stateful_pointer<service_state>;
 
 patch_service::behavior_type behavior(service self, const program_actor& programs,
                                       const program& patches) {
-  return {[=](embed_image& asked) -> caf::result<tensors> {
-    if (asked.pixels.type() != element_type::u8) {
+  return {[=](embed_image& request) -> caf::result<tensors> {
+    if (request.pixels.type() != element_type::u8) {
       return to_caf_error(error(errc::invalid_argument, "pixels: are not of type u8"));
     }
-    return delegate(self, programs, run{patches, {std::move(asked.pixels)}});
+    return delegate(self, programs, run{patches, {std::move(request.pixels)}});
   }};
 }
 

@@ -25,8 +25,8 @@ double mel_to_hertz(double mel) {
   return break_hertz * std::exp((mel - break_mel) * logarithmic_step);
 }
 
-[[noreturn]] void fail(const std::string& what) {
-  throw error(errc::invalid_argument, what);
+[[noreturn]] void fail(const std::string& description) {
+  throw error(errc::invalid_argument, description);
 }
 
 /// `n_mels + 2` frequencies, equidistant in mel: filter i rises from the i-th, peaks at the next

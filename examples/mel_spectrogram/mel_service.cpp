@@ -34,36 +34,37 @@ decibel_options scaled(decibel_options decibels) {
 }
 
 /// The program of a request. Its constants are brought to the device once.
-program make_program(const mel_spectrogram& asked) {
-  auto filters = mel_filterbank(asked.sample_rate, asked.n_fft, asked.n_mels, asked.fmin,
-                                asked.fmax.value_or(asked.sample_rate / 2));
+program make_program(const mel_spectrogram& request) {
+  auto filters = mel_filterbank(request.sample_rate, request.n_fft, request.n_mels, request.fmin,
+                                request.fmax.value_or(request.sample_rate / 2));
   program_builder p;
   // Zeros behind a recording change no frame of it, but there may be a louder one behind them.
-  const auto samples =
-      asked.decibels ? p.input("samples", per_request) : p.input("samples", per_request, padded{1});
-  const auto window = p.constant("window", host_tensor(scaled_window(asked.n_fft)));
+  const auto samples = request.decibels ? p.input("samples", per_request)
+                                        : p.input("samples", per_request, padded{1});
+  const auto window = p.constant("window", host_tensor(scaled_window(request.n_fft)));
   const auto filterbank = p.constant(
-      "filterbank", host_tensor(std::move(filters), {asked.n_mels, asked.n_fft / 2 + 1}));
-  const auto frames = p.add(
-      "frames",
-      frame_signal{.signal = samples, .window = window, .n_fft = asked.n_fft, .hop = asked.hop});
+      "filterbank", host_tensor(std::move(filters), {request.n_mels, request.n_fft / 2 + 1}));
+  const auto frames =
+      p.add("frames",
+            frame_signal{
+                .signal = samples, .window = window, .n_fft = request.n_fft, .hop = request.hop});
   const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
-  const double alpha = asked.decibels ? 1 : 1 / power_scale;
+  const double alpha = request.decibels ? 1 : 1 / power_scale;
   const auto mel = p.add("mel", gemm{.a = filterbank, .b = power.transposed(), .alpha = alpha});
-  if (!asked.decibels) return std::move(p).build({mel}, options);
+  if (!request.decibels) return std::move(p).build({mel}, options);
   const auto loudest =
       p.add("loudest",
             reduce{.x = mel, .kind = reduction::max, .axes = extents{1, 2}, .keep_dims = true});
   const auto decibels =
       p.add("decibels",
-            power_to_decibel{.x = mel, .reference = loudest, .options = scaled(*asked.decibels)});
+            power_to_decibel{.x = mel, .reference = loudest, .options = scaled(*request.decibels)});
   return std::move(p).build({decibels}, options);
 }
 
 /// What the program of a request depends on.
-auto parameters_of(const mel_spectrogram& asked) {
-  return std::tuple(asked.sample_rate, asked.n_fft, asked.hop, asked.n_mels, asked.fmin, asked.fmax,
-                    asked.decibels);
+auto parameters_of(const mel_spectrogram& request) {
+  return std::tuple(request.sample_rate, request.n_fft, request.hop, request.n_mels, request.fmin,
+                    request.fmax, request.decibels);
 }
 
 struct service_state {
@@ -72,22 +73,22 @@ struct service_state {
   std::deque<std::pair<decltype(parameters_of({})), program>> known;
 };
 
-const program& find_program(service_state& state, const mel_spectrogram& asked) {
-  const auto parameters = parameters_of(asked);
-  for (const auto& [of, made] : state.known)
-    if (of == parameters) return made;
-  state.known.emplace_back(parameters, make_program(asked));
+const program& find_program(service_state& state, const mel_spectrogram& request) {
+  const auto parameters = parameters_of(request);
+  for (const auto& [key, known_program] : state.known)
+    if (key == parameters) return known_program;
+  state.known.emplace_back(parameters, make_program(request));
   // The newest ones are kept.
   if (state.known.size() > 16) state.known.pop_front();
   return state.known.back().second;
 }
 
 /// The recordings of a request; a vector of samples is one.
-run_input recordings_of(mel_spectrogram& asked) {
-  const auto& samples = asked.samples;
+run_input recordings_of(mel_spectrogram& request) {
+  const auto& samples = request.samples;
   if (samples.size() == 0) throw error(errc::invalid_argument, "samples: are empty");
   const auto shape = samples.shape();
-  if (shape.size() == 2) return std::move(asked.samples);
+  if (shape.size() == 2) return std::move(request.samples);
   if (shape.size() != 1) {
     throw error(errc::invalid_argument, "samples: have " + std::to_string(shape.size()) +
                                             " dimensions, but must have 1 or 2");
@@ -99,11 +100,11 @@ run_input recordings_of(mel_spectrogram& asked) {
 
 mel_service::behavior_type behavior(mel_service::stateful_pointer<service_state> self,
                                     const program_actor& programs) {
-  return {[=](mel_spectrogram& asked) -> caf::result<tensors> {
+  return {[=](mel_spectrogram& request) -> caf::result<tensors> {
     try {
-      auto recordings = recordings_of(asked);
+      auto recordings = recordings_of(request);
       return delegate(self, programs,
-                      run{find_program(state_of(self), asked), {std::move(recordings)}});
+                      run{find_program(state_of(self), request), {std::move(recordings)}});
     } catch (...) {
       return to_caf_error(current_error());
     }

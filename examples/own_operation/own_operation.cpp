@@ -46,11 +46,12 @@ int main() {
   configure(config);
   caf::actor_system system{config};
   scoped_device device{system};
-  const auto own = spawn_operations<saxpy>(system, "own", device.shared_service());
+  const auto saxpy_actor = spawn_operations<saxpy>(system, "own", device.shared_service());
   const auto put = [&](std::vector<float> values) {
     return ask<tensor>(system, device.actor(), upload{.values = std::move(values)});
   };
-  const auto y = ask<tensor>(system, own, saxpy{.x = put({1, 2}), .a = 10, .y = put({3, 4})});
+  const auto y =
+      ask<tensor>(system, saxpy_actor, saxpy{.x = put({1, 2}), .a = 10, .y = put({3, 4})});
   const auto result = ask<host_tensor>(system, device.actor(), download{.x = y});
   for (const float value : result.values<float>()) std::cout << value << '\n';  // 13 24
 }

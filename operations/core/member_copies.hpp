@@ -27,11 +27,11 @@ struct member_places {
 void load_member_copies(lane_libraries& libraries);
 /// Enqueues copies from each of `from` to its place at `to`. What is left of the places becomes 0.
 /// @throws error `library_failure`
-void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* to,
+void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* destination,
                     const member_places& places);
-/// Enqueues copies from the places at `from` to each of `to`.
+/// Enqueues copies from the places at `from` to each of `destinations`.
 /// @throws error `library_failure`
-void scatter_members(lane_libraries& libraries, const void* from, std::span<const member_row> to,
-                     const member_places& places);
+void scatter_members(lane_libraries& libraries, const void* from,
+                     std::span<const member_row> destinations, const member_places& places);
 
 }  // namespace sluice::cuda

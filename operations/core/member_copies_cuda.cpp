@@ -9,12 +9,12 @@ namespace sluice::cuda {
 namespace {
 
 operations::member_rows arguments(std::span<const member_row> all) noexcept {
-  operations::member_rows made{};
+  operations::member_rows members{};
   for (const auto& one : all) {
-    made.addresses[made.count] = one.address;
-    made.row_bytes[made.count++] = static_cast<unsigned>(one.bytes);
+    members.addresses[members.count] = one.address;
+    members.row_bytes[members.count++] = static_cast<unsigned>(one.bytes);
   }
-  return made;
+  return members;
 }
 
 operations::place_shape shape_of(const member_places& places) noexcept {
@@ -28,18 +28,18 @@ void load_member_copies(lane_libraries& libraries) {
   check(static_cast<cudaError_t>(operations::load_member_kernels()));
 }
 
-void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* to,
+void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* destination,
                     const member_places& places) {
   const current_device_scope current(libraries.runtime().device());
-  check(static_cast<cudaError_t>(operations::launch_gather(arguments(from), to, shape_of(places),
-                                                           libraries.stream().native())));
+  check(static_cast<cudaError_t>(operations::launch_gather(
+      arguments(from), destination, shape_of(places), libraries.stream().native())));
 }
 
-void scatter_members(lane_libraries& libraries, const void* from, std::span<const member_row> to,
-                     const member_places& places) {
+void scatter_members(lane_libraries& libraries, const void* from,
+                     std::span<const member_row> destinations, const member_places& places) {
   const current_device_scope current(libraries.runtime().device());
-  check(static_cast<cudaError_t>(operations::launch_scatter(from, arguments(to), shape_of(places),
-                                                            libraries.stream().native())));
+  check(static_cast<cudaError_t>(operations::launch_scatter(
+      from, arguments(destinations), shape_of(places), libraries.stream().native())));
 }
 
 }  // namespace sluice::cuda

@@ -27,28 +27,28 @@ __device__ void for_each_word(std::size_t rows, unsigned row_words, const Copy& 
 
 template <class Word>
 __global__ void __launch_bounds__(threads_per_block)
-    gather(const __grid_constant__ member_rows from, Word* to, std::size_t rows,
+    gather(const __grid_constant__ member_rows from, Word* destination, std::size_t rows,
            unsigned row_words) {
   const unsigned member = blockIdx.y;
   const bool is_there = member < from.count;
   const auto* const source = is_there ? static_cast<const Word*>(from.addresses[member]) : nullptr;
   const unsigned own_words = is_there ? from.row_bytes[member] / sizeof(Word) : 0;
-  Word* const place = to + member * rows * row_words;
-  for_each_word(rows, row_words, [&](std::size_t at, std::size_t row, unsigned column) {
-    place[at] = column < own_words ? source[row * own_words + column] : Word{};
+  Word* const place = destination + member * rows * row_words;
+  for_each_word(rows, row_words, [&](std::size_t index, std::size_t row, unsigned column) {
+    place[index] = column < own_words ? source[row * own_words + column] : Word{};
   });
 }
 
 template <class Word>
 __global__ void __launch_bounds__(threads_per_block)
-    scatter(const Word* from, const __grid_constant__ member_rows to, std::size_t rows,
+    scatter(const Word* from, const __grid_constant__ member_rows destinations, std::size_t rows,
             unsigned row_words) {
   const unsigned member = blockIdx.y;
-  auto* const target = static_cast<Word*>(to.addresses[member]);
-  const unsigned own_words = to.row_bytes[member] / sizeof(Word);
+  auto* const target = static_cast<Word*>(destinations.addresses[member]);
+  const unsigned own_words = destinations.row_bytes[member] / sizeof(Word);
   const Word* const place = from + member * rows * row_words;
-  for_each_word(rows, row_words, [&](std::size_t at, std::size_t row, unsigned column) {
-    if (column < own_words) target[row * own_words + column] = place[at];
+  for_each_word(rows, row_words, [&](std::size_t index, std::size_t row, unsigned column) {
+    if (column < own_words) target[row * own_words + column] = place[index];
   });
 }
 
@@ -87,26 +87,26 @@ int load_member_kernels() {
   return cudaSuccess;
 }
 
-int launch_gather(const member_rows& from, void* to, const place_shape& places,
+int launch_gather(const member_rows& from, void* destination, const place_shape& places,
                   native_stream* stream) {
-  return with_word(from, to, places.row_bytes, [&](auto word) -> int {
+  return with_word(from, destination, places.row_bytes, [&](auto word) -> int {
     using word_type = decltype(word);
     const auto words = static_cast<unsigned>(places.row_bytes / sizeof(word_type));
     gather<<<blocks_for(places.rows * words, places.count), threads_per_block, 0,
-             reinterpret_cast<cudaStream_t>(stream)>>>(from, static_cast<word_type*>(to),
+             reinterpret_cast<cudaStream_t>(stream)>>>(from, static_cast<word_type*>(destination),
                                                        places.rows, words);
     return cudaGetLastError();
   });
 }
 
-int launch_scatter(const void* from, const member_rows& to, const place_shape& places,
+int launch_scatter(const void* from, const member_rows& destinations, const place_shape& places,
                    native_stream* stream) {
-  return with_word(to, from, places.row_bytes, [&](auto word) -> int {
+  return with_word(destinations, from, places.row_bytes, [&](auto word) -> int {
     using word_type = decltype(word);
     const auto words = static_cast<unsigned>(places.row_bytes / sizeof(word_type));
-    scatter<<<blocks_for(places.rows * words, to.count), threads_per_block, 0,
-              reinterpret_cast<cudaStream_t>(stream)>>>(static_cast<const word_type*>(from), to,
-                                                        places.rows, words);
+    scatter<<<blocks_for(places.rows * words, destinations.count), threads_per_block, 0,
+              reinterpret_cast<cudaStream_t>(stream)>>>(static_cast<const word_type*>(from),
+                                                        destinations, places.rows, words);
     return cudaGetLastError();
   });
 }

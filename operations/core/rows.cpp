@@ -11,14 +11,14 @@ namespace sluice::operations {
 
 std::optional<std::int64_t> distance_of(const tensor_spec& s, std::size_t inner,
                                         const extents& stack) {
-  const auto own = s.rank() - inner;
+  const auto stack_rank = s.rank() - inner;
   std::int64_t innermost = 0;
   std::int64_t count = 1;  // members in the dimensions visited so far
   for (std::size_t from_end = 1; from_end <= stack.size(); ++from_end) {
     const auto extent = stack[stack.size() - from_end];
     if (extent == 1) continue;
-    const bool repeated = from_end > own || s.shape[own - from_end] == 1;
-    const auto step = repeated ? 0 : s.strides[own - from_end];
+    const bool repeated = from_end > stack_rank || s.shape[stack_rank - from_end] == 1;
+    const auto step = repeated ? 0 : s.strides[stack_rank - from_end];
     if (count == 1) {
       innermost = step;
     } else if (step != innermost * count) {
@@ -35,11 +35,11 @@ extents stack_of(const tensor_spec& s, std::size_t inner) {
   return stack;
 }
 
-extents stated_shape(const std::optional<extents>& shape, const tensor_spec* given,
+extents stated_shape(const std::optional<extents>& shape, const tensor_spec* result,
                      element_type type) {
   if (shape) return tensor_spec::row_major(type, *shape).shape;
-  if (given == nullptr) throw invalid_argument("shape", "is not given");
-  return given->shape;
+  if (result == nullptr) throw invalid_argument("shape", "is not given");
+  return result->shape;
 }
 
 }  // namespace sluice::operations

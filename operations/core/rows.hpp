@@ -22,7 +22,7 @@ namespace sluice::operations {
 /// The shape of a result that a parameter `shape` or the given result states.
 /// @throws error `invalid_argument` with the name "shape" if there is neither, an extent is
 /// negative, or the size in bytes overflows
-[[nodiscard]] extents stated_shape(const std::optional<extents>& shape, const tensor_spec* given,
+[[nodiscard]] extents stated_shape(const std::optional<extents>& shape, const tensor_spec* result,
                                    element_type type);
 
 }  // namespace sluice::operations

@@ -12,8 +12,9 @@
 namespace sluice {
 namespace {
 
-[[noreturn]] void refuse(std::string_view argument, const scalar& value, const char* what) {
-  throw error(errc::invalid_argument, std::string(argument) + ": " + value.text() + " " + what);
+[[noreturn]] void refuse(std::string_view argument, const scalar& value, const char* description) {
+  throw error(errc::invalid_argument,
+              std::string(argument) + ": " + value.text() + " " + description);
 }
 
 void require_number(std::string_view argument, const scalar& value) {

@@ -21,8 +21,8 @@ tensor_spec tensor_spec::of(const tensor& value) noexcept {
 
 tensor_spec tensor_spec::row_major(element_type type, const extents& shape) {
   if (size_of(type) == 0) throw error(errc::invalid_argument, "type: is no element type");
-  const auto refuse = [](const std::string& what) {
-    throw error(errc::invalid_argument, "shape: " + what);
+  const auto refuse = [](const std::string& description) {
+    throw error(errc::invalid_argument, "shape: " + description);
   };
   std::int64_t count = 1;
   bool overflows = false;

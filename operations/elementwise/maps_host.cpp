@@ -49,10 +49,10 @@ struct map_runner {
   int operator()(const map_body<decibels<Real>, 3>& body, const map_layout<3>& layout) const {
     for_each_part(
         layout, logarithm_cost, [&](const map_layout<3>& part, const map_position<3>& origin) {
-          const map_body<host_decibels<Real>, 3> own{host_decibels<Real>(body.function),
-                                                     body.addresses};
+          const map_body<host_decibels<Real>, 3> part_body{host_decibels<Real>(body.function),
+                                                           body.addresses};
           for_each_position(part, origin,
-                            [&](const map_position<3>& position) { own(part, position); });
+                            [&](const map_position<3>& position) { part_body(part, position); });
         });
     return 0;
   }

@@ -164,7 +164,7 @@ class executor::core {
     auto s = waiting_.status(timer().now());
     const auto& account = planning_.account();
     const auto captures = cache_.captures();
-    s.plans = {.made = account.made.load(std::memory_order_relaxed),
+    s.plans = {.made = account.plan_count.load(std::memory_order_relaxed),
                .kept = cache_.size(),
                .kept_bytes = cache_.bytes(),
                // Acquire: the destruction of a plan that is not counted happens before.

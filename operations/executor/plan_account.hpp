@@ -14,7 +14,7 @@ namespace sluice::operations {
 
 /// Counts the plans of one executor. Thread-safe.
 struct plan_account {
-  std::atomic<std::uint64_t> made{0};
+  std::atomic<std::uint64_t> plan_count{0};
   std::atomic<std::uint64_t> improvements{0};  // attempts
   std::atomic<std::size_t> alive{0};  // not destroyed: kept, in use, or on the reclaim thread
   std::atomic<std::size_t> alive_bytes{0};
@@ -31,7 +31,7 @@ class accounted_plan {
   accounted_plan(std::shared_ptr<const operation_plan> plan, memory_reservation charge,
                  std::shared_ptr<plan_account> account) noexcept
       : account_(std::move(account)), charge_(std::move(charge)), plan_(std::move(plan)) {
-    account_->made.fetch_add(1, std::memory_order_relaxed);
+    account_->plan_count.fetch_add(1, std::memory_order_relaxed);
     account_->alive.fetch_add(1, std::memory_order_relaxed);
     account_->alive_bytes.fetch_add(total_bytes(*plan_), std::memory_order_relaxed);
   }

@@ -79,10 +79,13 @@ void store(const scalar& value, fill_call& call) {
 }
 
 fill_call infer(const fill& op, inference& inference) {
-  const auto* const given = inference.given(op.y);
+  const auto* const output_spec = inference.given(op.y);
   operations::require_type("type", op.type);
-  const auto type = op.type ? *op.type : given != nullptr ? given->type : element_type::f32;
-  const auto& y = inference.result(op.y, type, operations::stated_shape(op.shape, given, type));
+  const auto type = op.type                  ? *op.type
+                    : output_spec != nullptr ? output_spec->type
+                                             : element_type::f32;
+  const auto& y =
+      inference.result(op.y, type, operations::stated_shape(op.shape, output_spec, type));
   inference.make_contiguous(op.y);
   fill_call call{.count = static_cast<std::int64_t>(y.size()), .type = type};
   store(op.value, call);

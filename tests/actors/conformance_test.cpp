@@ -83,7 +83,7 @@ TEST_P(library_actor, refuses_mistakes_and_lets_be_what_they_name) {
   const auto replies = s().send<ref>(actor(), requests);
   const auto got = replies->wait();
   for (std::size_t i = 0; i < bad.all.size(); ++i) {
-    SCOPED_TRACE(bad.all[i].what);
+    SCOPED_TRACE(bad.all[i].description);
     EXPECT_TRUE(failed_with(got[2 * i], bad.all[i].code, bad.all[i].word));
     expect_right(s(), between[i], got[2 * i + 1]);
   }

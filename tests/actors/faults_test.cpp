@@ -34,9 +34,9 @@ class failing_library_actor : public ::testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(failing_library_actor, answers_a_failed_launch_with_its_failure) {
-  for (const bool given : {false, true}) {
+  for (const bool has_output : {false, true}) {
     // Requests in a batch may pass others.
-    const sample_options options{.output_given = given, .bits = result_bits::as_if_alone};
+    const sample_options options{.output_given = has_output, .bits = result_bits::as_if_alone};
     const auto bad = kind().make(s(), options);
     const auto good = kind().make(s(), options);
     // Requests that wait for a plan may be passed by those that have one.
@@ -49,7 +49,7 @@ TEST_P(failing_library_actor, answers_a_failed_launch_with_its_failure) {
     EXPECT_TRUE(succeeded(got[0]));
     EXPECT_TRUE(failed_with(got[1], errc::library_failure, "scripted"));
     EXPECT_TRUE(succeeded(got[2]));
-    if (!given) expect_right(s(), good, got[2]);
+    if (!has_output) expect_right(s(), good, got[2]);
     expect_one_reply_each(s(), *replies, 3);
   }
 }

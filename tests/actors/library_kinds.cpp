@@ -35,10 +35,11 @@ class variations {
  public:
   explicit variations(Request good) : good_(std::move(good)) {}
   template <class Change>
-  void add(std::string what, errc code, std::string word, Change change) {
+  void add(std::string description, errc code, std::string word, Change change) {
     Request bad = good_;
     change(bad);
-    found_.push_back({std::move(what), caf::make_message(std::move(bad)), code, std::move(word)});
+    found_.push_back(
+        {std::move(description), caf::make_message(std::move(bad)), code, std::move(word)});
   }
   /// A reference that is missing, too small, stale or foreign.
   template <class T>

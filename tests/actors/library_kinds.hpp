@@ -30,7 +30,7 @@ struct sample_options {
 
 /// A request that must be refused.
 struct mistake {
-  std::string what;
+  std::string description;
   caf::message request;
   errc code;
   std::string word;  ///< what the error's text names

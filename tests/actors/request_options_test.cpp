@@ -40,7 +40,7 @@ class actor_request_options : public ::testing::Test {
   [[nodiscard]] caf::actor_system& system() { return session_->system(); }
   [[nodiscard]] const planned_actor& actor() const { return actor_; }
   [[nodiscard]] plan_script& script() { return script_; }
-  [[nodiscard]] planned asked(std::int64_t key) const { return {.x = x_, .key = key}; }
+  [[nodiscard]] planned operation(std::int64_t key) const { return {.x = x_, .key = key}; }
   [[nodiscard]] queue_status status() {
     return ask<queue_status>(system(), actor_, get_queue_status{});
   }
@@ -67,8 +67,8 @@ TEST_F(actor_request_options, only_the_sender_cancels_its_requests) {
   script().hold(1);
   caf::scoped_actor alice{system()};
   caf::scoped_actor bob{system()};
-  auto of_alice = request(alice, actor(), caf::infinite, asked(1), request_options{.id = 5});
-  auto of_bob = request(bob, actor(), caf::infinite, asked(1), request_options{.id = 5});
+  auto of_alice = request(alice, actor(), caf::infinite, operation(1), request_options{.id = 5});
+  auto of_bob = request(bob, actor(), caf::infinite, operation(1), request_options{.id = 5});
   await_waiting(2);
   send(alice, actor(), cancel_request{5});
   EXPECT_EQ(answer_of(std::move(of_alice)), errc::cancelled);
@@ -81,7 +81,7 @@ TEST_F(actor_request_options, a_deadline_answers_while_a_plan_is_made) {
   script().hold(1);
   caf::scoped_actor client{system()};
   auto late = request(
-      client, actor(), caf::infinite, asked(1),
+      client, actor(), caf::infinite, operation(1),
       request_options{.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5)});
   EXPECT_EQ(answer_of(std::move(late)), errc::deadline_exceeded);
   script().open(1);
@@ -92,9 +92,9 @@ TEST_F(actor_request_options, drops_the_requests_of_a_sender_that_ends) {
   {
     caf::scoped_actor ends{system()};
     for (int i = 0; i < 3; ++i) {
-      send(ends, actor(), asked(1), request_options{.while_alive = true});
+      send(ends, actor(), operation(1), request_options{.while_alive = true});
     }
-    send(ends, actor(), asked(1));
+    send(ends, actor(), operation(1));
     await_waiting(4);
   }
   await_waiting(1);
@@ -106,7 +106,7 @@ TEST_F(actor_request_options, tells_the_status_of_the_queue) {
   EXPECT_EQ(status().requests, 0U);
   script().hold(1);
   caf::scoped_actor client{system()};
-  auto waits = request(client, actor(), caf::infinite, asked(1));
+  auto waits = request(client, actor(), caf::infinite, operation(1));
   await_waiting(1);
   EXPECT_EQ(status().planning, 1U);
   EXPECT_GT(status().bytes, sizeof(planned));

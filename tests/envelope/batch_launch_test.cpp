@@ -104,11 +104,11 @@ class batch_launch : public ::testing::Test {
   /// Adds a launch that writes `written` and reads `read`.
   void add(const bytes& written, const bytes& read = {}, reply_on when = reply_on::finished) {
     closure_.blocks.push_back(written);
-    operands used;
-    used.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
-    if (read) used.add({read.block(), access_kind::read, true});
+    operands uses;
+    uses.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
+    if (read) uses.add({read.block(), access_kind::read, true});
     auto& box = boxes_.emplace_back();
-    works().push_back(envelope_.prepare(test_lane(), std::move(used), box.token(),
+    works().push_back(envelope_.prepare(test_lane(), std::move(uses), box.token(),
                                         static_cast<int>(works().size()),
                                         {.when = when, .is_batch = true}));
   }
@@ -183,13 +183,13 @@ TEST_F(batch_launch, keeps_no_other_lane_waiting_for_all_its_replies) {
   const auto order = std::make_shared<order_trace>();
   trace(order);
   lane other(service());
-  kernel_envelope by({.library = "test", .operation = "other"});
-  by.trace(order);
+  kernel_envelope other_envelope({.library = "test", .operation = "other"});
+  other_envelope.trace(order);
   hold(true);
   for (int i = 0; i < 100; ++i) add(block());
   launch();
   mailbox<int> box;
-  by.run(other, operands(), box.token(), 0, {}, [](const launch_context&) {});
+  other_envelope.run(other, operands(), box.token(), 0, {}, [](const launch_context&) {});
   // Both have completed, but nobody can know.
   test_lane().stream().device().synchronize(test_lane().stream().native());
   other.stream().device().synchronize(other.stream().native());
@@ -305,9 +305,9 @@ TEST_F(batch_launch, is_made_one_by_one_if_nothing_was_enqueued) {
   closure().before_all = [] {
     throw nothing_enqueued(error(errc::unsupported, "not together"));
   };
-  closure().before_one = [](std::size_t which) {
-    if (which == 2) throw nothing_enqueued(error(errc::unsupported, "not alone either"));
-    if (which == 4) throw error(errc::library_failure, "failed by the test");
+  closure().before_one = [](std::size_t index) {
+    if (index == 2) throw nothing_enqueued(error(errc::unsupported, "not alone either"));
+    if (index == 4) throw error(errc::library_failure, "failed by the test");
   };
   launch();
   EXPECT_EQ(boxes()[2].failure(), errc::unsupported);

@@ -91,9 +91,9 @@ TEST_P(kernel_envelope_test, fires_every_hook_of_a_launch_whose_closure_fails) {
 
 TEST_P(kernel_envelope_test, fires_no_hook_when_preflight_refuses) {
   const auto out = allocate();
-  auto used = access_all(runtime(), write(out, "out"));
+  auto uses = access_all(runtime(), write(out, "out"));
   runtime().deallocate(out.block());
-  envelope_.run(test_lane(), std::move(used), noting(trace_), out, {},
+  envelope_.run(test_lane(), std::move(uses), noting(trace_), out, {},
                 [&](const launch_context&) { trace_->note("closure"); });
   EXPECT_EQ(trace_->names(), (names{"error"}));
 }
@@ -214,10 +214,10 @@ TEST_P(kernel_envelope_test, holds_nothing_any_more_when_the_reply_arrives) {
   const std::weak_ptr<int> plan_alive = plan;
   {
     auto out = allocate();
-    auto used = access_all(runtime(), write(out, "out"));
-    used.keep(std::move(plan));
+    auto uses = access_all(runtime(), write(out, "out"));
+    uses.keep(std::move(plan));
     auto fill_out = filling(out, 1);
-    run_kernel(test_lane(), std::move(used),
+    run_kernel(test_lane(), std::move(uses),
                reply_token<words>::from(
                    [&](words reply) {
                      reply = {};
@@ -349,9 +349,9 @@ TEST_P(gated_envelope_test, chains_of_enqueued_replies_run_without_the_client) {
   mailbox<int> last_reply;
   {
     const auto y = second_reply.value();
-    auto used = access_all(runtime(), read(y, "y"));
-    used.keep(result);
-    envelope.run(third, std::move(used), last_reply.token(), 1, {},
+    auto uses = access_all(runtime(), read(y, "y"));
+    uses.keep(result);
+    envelope.run(third, std::move(uses), last_reply.token(), 1, {},
                  [&](const launch_context& context) {
                    context.stream.device().copy(result.get(), y.data(), y.bytes(),
                                                 copy_direction::device_to_host, context.native());
@@ -383,10 +383,10 @@ TEST_P(gated_envelope_test, only_the_caller_takes_leases) {
   for (int i = 0; i < launches; ++i) {
     auto out = allocate();
     // The completion thread drops the last references: the output's and an owner's.
-    auto used = access_all(runtime(), write(out, "out"));
-    used.keep(std::make_shared<words>(allocate()));
+    auto uses = access_all(runtime(), write(out, "out"));
+    uses.keep(std::make_shared<words>(allocate()));
     auto filled = filling(out, 1);
-    run_kernel(test_lane(), std::move(used), reply_token<words>(), std::move(out), filled);
+    run_kernel(test_lane(), std::move(uses), reply_token<words>(), std::move(out), filled);
   }
   settle(*service_);
   EXPECT_EQ(count.load(), launches);
@@ -405,9 +405,9 @@ TEST_P(gated_envelope_test, owners_outlive_the_kernel_when_the_reply_is_dropped)
     closed.hold(test_lane().stream());
     run_kernel(test_lane(), access_all(runtime(), write(x, "x")), reply_token<words>(), x,
                filling(x, 5));
-    auto used = access_all(runtime(), read(x, "x"));
-    used.keep(std::move(plan));
-    run_kernel(test_lane(), std::move(used), reply_token<int>(), 0,
+    auto uses = access_all(runtime(), read(x, "x"));
+    uses.keep(std::move(plan));
+    run_kernel(test_lane(), std::move(uses), reply_token<int>(), 0,
                [&](const launch_context& context) {
                  context.stream.device().copy(result.get(), x.data(), x.bytes(),
                                               copy_direction::device_to_host, context.native());

@@ -55,9 +55,9 @@ TEST_P(kernel_failure_test, access_refuses_what_cannot_be_used) {
 TEST_P(kernel_failure_test, memory_given_back_after_access) {
   {
     const auto out = allocate();
-    auto used = access_all(runtime(), write(out, "out"));
+    auto uses = access_all(runtime(), write(out, "out"));
     runtime().deallocate(out.block());
-    run_kernel(test_lane(), std::move(used), box_.token(), out,
+    run_kernel(test_lane(), std::move(uses), box_.token(), out,
                [](const launch_context&) { FAIL() << "must not run"; });
   }
   expect_failure(box_, errc::stale_ref);
@@ -97,10 +97,10 @@ TEST_P(kernel_failure_test, nothing_is_held_any_more_when_a_refusal_arrives) {
   {
     auto out = allocate();
     const auto gone = allocate();
-    auto used = access_all(runtime(), write(out, "out"), read(gone, "gone"));
-    used.keep(std::move(plan));
+    auto uses = access_all(runtime(), write(out, "out"), read(gone, "gone"));
+    uses.keep(std::move(plan));
     runtime().deallocate(gone.block());
-    run_kernel(test_lane(), std::move(used),
+    run_kernel(test_lane(), std::move(uses),
                reply_token<words>::from([](const words&) {},
                                         [&](const error&) {
                                           then = runtime().bytes_outstanding();
@@ -121,9 +121,9 @@ TEST_P(kernel_failure_test, an_input_whose_launch_has_failed) {
   EXPECT_EQ(failing.failure(), errc::unsupported);
   for (const bool reads : {true, false}) {
     mailbox<words> box;
-    auto used = reads ? access_all(runtime(), read(in, "in"), write(out, "out"))
+    auto uses = reads ? access_all(runtime(), read(in, "in"), write(out, "out"))
                       : access_all(runtime(), read_write(in, "in"));
-    run_kernel(test_lane(), std::move(used), box.token(), out,
+    run_kernel(test_lane(), std::move(uses), box.token(), out,
                [](const launch_context&) { FAIL() << "must not run"; });
     expect_failure(box, errc::upstream_failed, "the cause");
   }
@@ -224,9 +224,9 @@ TEST_P(kernel_failure_test, a_closure_that_has_enqueued_nothing) {
 
 TEST_P(kernel_failure_test, launches_while_shutting_down) {
   const auto out = allocate();
-  auto used = access_all(runtime(), write(out, "out"));
+  auto uses = access_all(runtime(), write(out, "out"));
   EXPECT_TRUE(runtime().shut_down(std::chrono::seconds(10)));
-  run_kernel(test_lane(), std::move(used), box_.token(), out,
+  run_kernel(test_lane(), std::move(uses), box_.token(), out,
              [](const launch_context&) { FAIL() << "must not run"; });
   expect_failure(box_, errc::shutting_down);
   mailbox<int> without;
@@ -256,9 +256,9 @@ TEST_P(host_failure_test, nothing_is_held_any_more_when_a_late_failure_arrives) 
   std::optional<std::size_t> then;
   {
     auto out = allocate();
-    auto used = access_all(runtime(), write(out, "out"));
+    auto uses = access_all(runtime(), write(out, "out"));
     run_kernel(
-        test_lane(), std::move(used),
+        test_lane(), std::move(uses),
         reply_token<words>::from([](const words&) {},
                                  [&](const error&) { then = runtime().bytes_outstanding(); }),
         std::exchange(out, {}), [](const launch_context& context) {
@@ -289,8 +289,8 @@ TEST_P(host_failure_test, a_failure_belongs_to_its_launch_and_to_what_depends_on
   const auto good = allocate();
   const auto after = allocate();
   std::vector<mailbox<words>> boxes(3);
-  const auto launch = [&](std::size_t i, operands used, bool fails) {
-    run_kernel(test_lane(), std::move(used), boxes[i].token(), good,
+  const auto launch = [&](std::size_t i, operands uses, bool fails) {
+    run_kernel(test_lane(), std::move(uses), boxes[i].token(), good,
                [fails](const launch_context& context) {
                  context.submit_host([fails] {
                    if (fails) throw std::runtime_error("the first one");
@@ -320,9 +320,9 @@ TEST_P(host_failure_test, memory_that_is_not_to_be_had) {
 
 TEST_P(host_failure_test, a_device_that_was_lost_before) {
   const auto out = allocate();
-  auto used = access_all(runtime(), write(out, "out"));
+  auto uses = access_all(runtime(), write(out, "out"));
   device_->lose(error(errc::library_failure, "the cause"));
-  run_kernel(test_lane(), std::move(used), box_.token(), out,
+  run_kernel(test_lane(), std::move(uses), box_.token(), out,
              [](const launch_context&) { FAIL() << "must not run"; });
   expect_failure(box_, errc::device_lost, "the cause");
 }

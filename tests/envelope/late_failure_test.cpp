@@ -90,10 +90,10 @@ TEST_P(gated_failure_test, loss_answers_everything_at_once_and_keeps_owners_unti
     fill(x, 1);
     closed.hold(test_lane().stream());
     for (std::size_t i = 0; i < boxes.size(); ++i) {
-      auto used = access_all(runtime(), read_write(x, "x"));
-      used.keep(plan);
+      auto uses = access_all(runtime(), read_write(x, "x"));
+      uses.keep(plan);
       // One stream is behind the gate; the other waits for the first.
-      run_kernel(i % 2 == 0 ? test_lane() : second, std::move(used), boxes[i].token(), x,
+      run_kernel(i % 2 == 0 ? test_lane() : second, std::move(uses), boxes[i].token(), x,
                  filling(x, 2));
     }
     plan.reset();
@@ -215,10 +215,10 @@ TEST(synchronous_failure, a_lost_device_is_answered_before_its_stream_has_come_t
   auto plan = std::make_shared<int>(1);
   const std::weak_ptr<int> plan_alive = plan;
   std::thread launching([&] {
-    operands used;
-    used.keep(std::move(plan));
+    operands uses;
+    uses.keep(std::move(plan));
     closed.hold(test_lane.stream());
-    run_kernel(test_lane, std::move(used), box.token(), 1, [](const launch_context&) {});
+    run_kernel(test_lane, std::move(uses), box.token(), 1, [](const launch_context&) {});
   });
   while (test_lane.in_flight() == 0) std::this_thread::yield();
   closed.wait_until_reached(1);

@@ -281,12 +281,12 @@ TEST_F(launch_timing_test, a_failing_launch_is_timed_and_a_refused_one_is_not) {
   EXPECT_TRUE(times.begun && times.ended);
 
   const auto out = service_->runtime().allocate<std::uint32_t>(4, lane_->stream(), "test");
-  auto used = access_all(service_->runtime(), write(out, "out"));
+  auto uses = access_all(service_->runtime(), write(out, "out"));
   service_->runtime().deallocate(out.block());
   kernel_envelope envelope({.library = "tests", .operation = "refused"});
   envelope.trace(trace_);
   mailbox<int> box;
-  envelope.run(*lane_, std::move(used), box.token(), 0, {}, [](const launch_context&) {});
+  envelope.run(*lane_, std::move(uses), box.token(), 0, {}, [](const launch_context&) {});
   EXPECT_EQ(box.failure(), errc::stale_ref);
   (void)launch(trace_).wait();
   EXPECT_EQ(trace_->wait(2)[1].operation, "nothing");

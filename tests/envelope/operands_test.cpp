@@ -32,40 +32,40 @@ class access_check : public device_test {
 TEST_P(access_check, makes_owners_in_order) {
   const auto a = allocate(4);
   const auto b = allocate(8);
-  const auto used = access_all(runtime(), read(a, "a"), write(b, "b", 8), read_write(a, "a"));
-  ASSERT_EQ(used.size(), 3u);
-  EXPECT_EQ(used[0].block, a.block());
-  EXPECT_EQ(used[0].access, access_kind::read);
-  EXPECT_EQ(used[1].block, b.block());
-  EXPECT_EQ(used[1].access, access_kind::write);
-  EXPECT_EQ(used[2].access, access_kind::read_write);
+  const auto uses = access_all(runtime(), read(a, "a"), write(b, "b", 8), read_write(a, "a"));
+  ASSERT_EQ(uses.size(), 3u);
+  EXPECT_EQ(uses[0].block, a.block());
+  EXPECT_EQ(uses[0].access, access_kind::read);
+  EXPECT_EQ(uses[1].block, b.block());
+  EXPECT_EQ(uses[1].access, access_kind::write);
+  EXPECT_EQ(uses[2].access, access_kind::read_write);
 }
 
 TEST_P(access_check, a_write_of_part_of_a_block_is_not_whole) {
   const auto a = allocate(8);
-  const auto used =
+  const auto uses =
       access_all(runtime(), write(a, "all"), write(a, "needed", 8), write(a, "less", 4),
                  write(a.subspan(0, 4), "view"), write(a.subspan(4, 4), "view", 4));
-  EXPECT_TRUE(used[0].whole);
-  EXPECT_TRUE(used[1].whole);
-  EXPECT_FALSE(used[2].whole);
-  EXPECT_FALSE(used[3].whole);
-  EXPECT_FALSE(used[4].whole);
+  EXPECT_TRUE(uses[0].whole);
+  EXPECT_TRUE(uses[1].whole);
+  EXPECT_FALSE(uses[2].whole);
+  EXPECT_FALSE(uses[3].whole);
+  EXPECT_FALSE(uses[4].whole);
 }
 
 TEST_P(access_check, keeps_more_owners_than_fit_inline) {
   std::vector<gpu_ref<float>> refs;
-  operands used;
+  operands uses;
   for (std::size_t i = 0; i < 3 * operands::inline_owners; ++i) {
     refs.push_back(allocate(1));
-    used.add({refs.back().block(), access_kind::read, true});
+    uses.add({refs.back().block(), access_kind::read, true});
   }
   const auto bytes = runtime().bytes_outstanding();
   std::vector<block_id> ids;
   for (const auto& ref : refs) ids.push_back(ref.block().id());
   refs.clear();
   EXPECT_EQ(runtime().bytes_outstanding(), bytes);
-  const operands moved = std::move(used);
+  const operands moved = std::move(uses);
   ASSERT_EQ(moved.size(), ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(moved[i].block.id(), ids[i]);
 }
@@ -74,9 +74,9 @@ TEST_P(access_check, keeps_what_is_no_operand) {
   auto plan = std::make_shared<int>(1);
   const std::weak_ptr<int> alive = plan;
   {
-    auto used = access_all(runtime());
-    used.keep(std::move(plan));
-    const auto moved = std::move(used);
+    auto uses = access_all(runtime());
+    uses.keep(std::move(plan));
+    const auto moved = std::move(uses);
     EXPECT_FALSE(alive.expired());
   }
   EXPECT_TRUE(alive.expired());

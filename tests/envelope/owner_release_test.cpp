@@ -69,16 +69,16 @@ TEST_P(owner_release, bounds_the_backlog_of_launches_with_many_blocks) {
   gate closed;
   closed.hold(test_lane().stream());
   for (std::size_t i = 0; i < launches; ++i) {
-    operands used;
+    operands uses;
     for (std::size_t b = 0; b < blocks; ++b) {
-      used.add({allocate(1).block(), access_kind::write, true});
+      uses.add({allocate(1).block(), access_kind::write, true});
     }
     auto& core = *detail::runtime_core::of(runtime());
     const auto answered = [&](std::size_t) {
       largest = std::max(largest.load(), core.releases().size());
       ++replies;
     };
-    run_kernel(test_lane(), std::move(used),
+    run_kernel(test_lane(), std::move(uses),
                reply_token<std::size_t>::from(answered, [](const error&) {}), i,
                [](const launch_context&) {});
   }
@@ -99,8 +99,8 @@ TEST_P(owner_release, bounds_the_backlog_of_owners_that_hold_blocks) {
   for (std::size_t i = 0; i < launches; ++i) {
     auto held = std::make_shared<std::vector<words>>();
     for (std::size_t b = 0; b < blocks; ++b) held->push_back(allocate(1));
-    operands used;
-    used.keep(std::move(held));
+    operands uses;
+    uses.keep(std::move(held));
     auto& core = *detail::runtime_core::of(runtime());
     const auto answered = [&](std::size_t) {
       const auto backlog = core.releases().size();
@@ -108,7 +108,7 @@ TEST_P(owner_release, bounds_the_backlog_of_owners_that_hold_blocks) {
       if (backlog > flying) excess = std::max(excess.load(), backlog - flying);
       ++replies;
     };
-    run_kernel(test_lane(), std::move(used),
+    run_kernel(test_lane(), std::move(uses),
                reply_token<std::size_t>::from(answered, [](const error&) {}), i,
                [](const launch_context&) {});
   }
@@ -125,7 +125,7 @@ TEST_P(owner_release, drops_the_operands_before_the_reply) {
     {
       auto in = allocate();
       auto out = allocate();
-      auto used = access_all(runtime(), read(in, "in"), write(out, "out"));
+      auto uses = access_all(runtime(), read(in, "in"), write(out, "out"));
       const auto copy = copying(out, in);
       fill(in, 3);
       settle(*service_);
@@ -136,7 +136,7 @@ TEST_P(owner_release, drops_the_operands_before_the_reply) {
             answered = true;
           },
           [](const error&) {});
-      run_kernel(test_lane(), std::move(used), std::move(token), std::exchange(out, {}), copy);
+      run_kernel(test_lane(), std::move(uses), std::move(token), std::exchange(out, {}), copy);
     }
     await([&] { return answered.load(); });
     EXPECT_EQ(references, 1u) << "the reply's own";
@@ -240,7 +240,7 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
         for (std::size_t i = 0; i < launches; ++i) {
           auto in = service->runtime().allocate<std::uint32_t>(64, test_lane.stream(), "in");
           auto out = service->runtime().allocate<std::uint32_t>(64, test_lane.stream(), "out");
-          auto used = access_all(service->runtime(), read(in, "in"), write(out, "out"));
+          auto uses = access_all(service->runtime(), read(in, "in"), write(out, "out"));
           const auto copy = copying(out, in);
           in = {};
           auto token = reply_token<words>::from(
@@ -250,7 +250,7 @@ TEST(owner_release_on_the_host, makes_no_driver_call_on_the_completion_thread) {
                 ++replies;
               },
               [](const error&) {});
-          run_kernel(test_lane, std::move(used), std::move(token), std::exchange(out, {}), copy);
+          run_kernel(test_lane, std::move(uses), std::move(token), std::exchange(out, {}), copy);
         }
       }
       await([&] { return replies == launches; });

@@ -40,9 +40,9 @@ class recording_trace final : public kernel_trace {
   void after_complete(const kernel_info& info, const kernel_outcome& outcome) override {
     add("after_complete", info, outcome.failure, outcome.latency);
   }
-  void note(const std::string& what) {
+  void note(const std::string& hook) {
     const std::lock_guard lock(mutex_);
-    calls_.emplace_back().hook = what;
+    calls_.emplace_back().hook = hook;
   }
 
   [[nodiscard]] std::vector<hook_call> calls() const {

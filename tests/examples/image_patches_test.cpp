@@ -54,8 +54,8 @@ class image_patches : public test::named_device_test {
     return {std::move(pixels), {height, width, 3}};
   }
   /// The features of an image of the size that the service needs, in double precision.
-  std::vector<double> reference(const host_tensor& of) const {
-    const auto pixels = of.values<std::uint8_t>();
+  std::vector<double> reference(const host_tensor& picture) const {
+    const auto pixels = picture.values<std::uint8_t>();
     const auto scale = weights_.scale.values<float>();
     const auto offset = weights_.offset.values<float>();
     const auto filters = weights_.filters.values<float>();

@@ -246,8 +246,8 @@ TEST_F(Commands, DemoHoldsItsAnswersAgainstReferences) {
   for (const auto* operation : {"sgemm", "conv2d", "fft", "random", "mel spectrogram"})
     EXPECT_NE(ended.out.find(operation), std::string::npos) << ended.out;
   std::size_t held = 0;
-  for (auto at = ended.out.find("  ok\n"); at != std::string::npos;
-       at = ended.out.find("  ok\n", at + 1))
+  for (auto position = ended.out.find("  ok\n"); position != std::string::npos;
+       position = ended.out.find("  ok\n", position + 1))
     ++held;
   EXPECT_EQ(held, 5U) << ended.out;
 

@@ -22,9 +22,9 @@ namespace sluice::fuzz {
 inline constexpr std::string_view input_name = "input";
 
 /// A finding unless `holds`.
-inline void require(bool holds, const char* what) {
+inline void require(bool holds, const char* description) {
   if (holds) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::fprintf(stderr, "does not hold: %s\n", description);
   std::abort();
 }
 
@@ -35,10 +35,10 @@ template <class Parse>
   try {
     return parse();
   } catch (const error& refusal) {
-    const std::string_view what = refusal.what();
+    const std::string_view text = refusal.what();
     require(refusal.code() == errc::invalid_argument, "a refusal is an invalid_argument");
-    require(what.substr(0, input_name.size()) == input_name, "a refusal names the input");
-    require(std::all_of(what.begin(), what.end(), [](char c) { return c >= ' ' && c <= '~'; }),
+    require(text.substr(0, input_name.size()) == input_name, "a refusal names the input");
+    require(std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; }),
             "a refusal is one printable line");
     return std::nullopt;
   }
@@ -52,13 +52,13 @@ template <class Read>
   try {
     return read();
   } catch (const error& refusal) {
-    const std::string_view what = refusal.what();
+    const std::string_view text = refusal.what();
     require(refusal.code() == errc::invalid_argument || refusal.code() == errc::unsupported,
             "a refusal is an invalid_argument, or unsupported");
     require(std::any_of(fields.begin(), fields.end(),
-                        [&](std::string_view field) { return what.find(field) != what.npos; }),
+                        [&](std::string_view field) { return text.find(field) != text.npos; }),
             "a refusal names the field");
-    require(std::all_of(what.begin(), what.end(), [](char c) { return c >= ' ' && c <= '~'; }),
+    require(std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; }),
             "a refusal is one printable line");
     return std::nullopt;
   }

@@ -19,8 +19,8 @@ namespace sluice::fuzz {
 class importing {
  public:
   static importing& instance() {
-    static importing made;
-    return made;
+    static importing importer;
+    return importer;
   }
 
   [[nodiscard]] device_runtime& runtime() noexcept { return runtime_; }

@@ -125,46 +125,47 @@ void load::send_one(request_kind kind, std::mt19937_64& random,
         room->release();
       });
   auto& runtime = service_.runtime();
-  auto& to = *lanes_[random() % lanes_.size()];
+  auto& target_lane = *lanes_[random() % lanes_.size()];
   const auto size = kind == request_kind::large    ? large_size
                     : kind == request_kind::absurd ? absurd_size
                                                    : random_size(random);
   const auto first = random() % shared_blocks;
   const auto second = (first + 1 + random() % (shared_blocks - 1)) % shared_blocks;
   try {
-    to.post([=, this, &runtime, token = std::move(token)](lane& on) {
+    target_lane.post([=, this, &runtime, token = std::move(token)](lane& lane) {
       try {
-        operands used;
+        operands uses;
         words target;
         switch (kind) {
           case request_kind::shared: {
             target = shared_[second];
-            used = access_all(runtime, read(shared_[first], "source"), write(target, "target"));
-            run_kernel(
-                on, std::move(used), token, target,
-                [from = shared_[first].data(), to = target.data()](const launch_context& context) {
-                  context.stream.device().copy(to, from, shared_size * sizeof(std::uint32_t),
-                                               copy_direction::device_to_device, context.native());
-                });
+            uses = access_all(runtime, read(shared_[first], "source"), write(target, "target"));
+            run_kernel(lane, std::move(uses), token, target,
+                       [source = shared_[first].data(),
+                        destination = target.data()](const launch_context& context) {
+                         context.stream.device().copy(
+                             destination, source, shared_size * sizeof(std::uint32_t),
+                             copy_direction::device_to_device, context.native());
+                       });
             return;
           }
           case request_kind::many:
             for (int i = 0; i < 40; ++i) {
-              target = runtime.allocate<std::uint32_t>(16, on.stream(), "many");
-              used.add({target.block(), access_kind::write, true});
+              target = runtime.allocate<std::uint32_t>(16, lane.stream(), "many");
+              uses.add({target.block(), access_kind::write, true});
             }
-            run_kernel(on, std::move(used), token, target, [](const launch_context&) {});
+            run_kernel(lane, std::move(uses), token, target, [](const launch_context&) {});
             return;
           default:
             break;
         }
-        target = runtime.allocate<std::uint32_t>(size, on.stream(), "target");
-        used = access_all(runtime,
+        target = runtime.allocate<std::uint32_t>(size, lane.stream(), "target");
+        uses = access_all(runtime,
                           write(target, "target", kind == request_kind::refused ? size + 1 : size));
         auto* const address = target.data();
         auto output = kind == request_kind::departed ? words{} : target;
         target = {};
-        run_kernel(on, std::move(used), token, std::move(output),
+        run_kernel(lane, std::move(uses), token, std::move(output),
                    [kind, address, size](const launch_context& context) {
                      if (kind == request_kind::failing) throw std::runtime_error("a closure's");
                      enqueue_fill(context, address, size);

@@ -25,8 +25,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t lane_count = 8;
 
 std::chrono::seconds soak_time() {
-  const char* given = std::getenv("SLUICE_SOAK_SECONDS");
-  return std::chrono::seconds(given != nullptr ? std::atoi(given) : 2);
+  const char* seconds = std::getenv("SLUICE_SOAK_SECONDS");
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 2);
 }
 
 std::size_t threads_of_this_process() {
@@ -38,10 +38,10 @@ std::size_t threads_of_this_process() {
   return count;
 }
 
-std::vector<std::unique_ptr<lane_thread>> make_lanes(const std::shared_ptr<device_service>& on,
+std::vector<std::unique_ptr<lane_thread>> make_lanes(const std::shared_ptr<device_service>& service,
                                                      std::size_t count = lane_count) {
   std::vector<std::unique_ptr<lane_thread>> lanes;
-  for (std::size_t i = 0; i < count; ++i) lanes.push_back(std::make_unique<lane_thread>(on));
+  for (std::size_t i = 0; i < count; ++i) lanes.push_back(std::make_unique<lane_thread>(service));
   return lanes;
 }
 
@@ -104,19 +104,19 @@ TEST_P(soak, leaves_nothing_behind_and_bounds_the_backlog) {
 }
 
 /// Sends small requests one after the other and returns the latency of each.
-std::vector<double> closed_loop(device_service& service, lane_thread& on,
+std::vector<double> closed_loop(device_service& service, lane_thread& thread,
                                 std::chrono::milliseconds time) {
   std::vector<double> microseconds;
   for (const auto end = clock::now() + time; clock::now() < end;) {
     std::atomic<bool> answered{false};
     const auto begin = clock::now();
-    on.post([&](lane& l) {
+    thread.post([&](lane& l) {
       auto target = service.runtime().allocate<std::uint32_t>(1024, l.stream(), "innocent");
-      auto used = access_all(service.runtime(), write(target, "target"));
+      auto uses = access_all(service.runtime(), write(target, "target"));
       auto token = reply_token<words>::from([&](const words&) { answered = true; },
                                             [&](const error&) { answered = true; });
       const auto fill = filling(target, 1);
-      run_kernel(l, std::move(used), token, std::move(target), fill);
+      run_kernel(l, std::move(uses), token, std::move(target), fill);
     });
     while (!answered.load()) std::this_thread::yield();
     microseconds.push_back(std::chrono::duration<double, std::micro>(clock::now() - begin).count());
@@ -132,7 +132,7 @@ TEST_P(soak, tells_what_an_innocent_client_feels_beside_a_hostile_one) {
   auto innocent = make_lanes(service, 1);
   auto hostile = make_lanes(service, 1);
   const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(soak_time()) / 4;
-  const auto at = [](const std::vector<double>& sorted, double share) {
+  const auto quantile = [](const std::vector<double>& sorted, double share) {
     return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
   };
   (void)closed_loop(*service, *innocent[0], std::chrono::milliseconds(100));
@@ -150,8 +150,8 @@ TEST_P(soak, tells_what_an_innocent_client_feels_beside_a_hostile_one) {
   std::printf(
       "%s: alone p50 %.1f us, p99 %.1f us; beside a hostile client p50 %.1f us, p99 %.1f "
       "us: %.2f times the p99\n",
-      GetParam().c_str(), at(alone, 0.5), at(alone, 0.99), at(beside, 0.5), at(beside, 0.99),
-      at(beside, 0.99) / at(alone, 0.99));
+      GetParam().c_str(), quantile(alone, 0.5), quantile(alone, 0.99), quantile(beside, 0.5),
+      quantile(beside, 0.99), quantile(beside, 0.99) / quantile(alone, 0.99));
   innocent.clear();
   hostile.clear();
   expect_nothing_left(*service);

@@ -50,9 +50,9 @@ class collected_reports {
     return lines;
   }
   /// The number of reports that the messages with this text stand for.
-  [[nodiscard]] std::uint64_t count(const std::string& of) const {
+  [[nodiscard]] std::uint64_t count(const std::string& text) const {
     std::uint64_t sum = 0;
-    for (const auto& one : messages()) sum += one.text == of ? one.count : 0;
+    for (const auto& one : messages()) sum += one.text == text ? one.count : 0;
     return sum;
   }
 

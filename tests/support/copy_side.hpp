@@ -36,8 +36,8 @@ inline std::shared_ptr<sluice::device> open(const std::string& name) {
 /// A runtime with two streams.
 struct side {
   explicit side(const std::string& name) : side(open(name)) {}
-  explicit side(std::shared_ptr<sluice::device> on, runtime_options options = {})
-      : runtime(std::make_unique<device_runtime>(std::move(on), std::move(options))),
+  explicit side(std::shared_ptr<sluice::device> device, runtime_options options = {})
+      : runtime(std::make_unique<device_runtime>(std::move(device), std::move(options))),
         stream(runtime->create_stream()),
         other(runtime->create_stream()) {}
 

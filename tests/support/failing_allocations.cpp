@@ -7,14 +7,14 @@
 
 namespace {
 
-thread_local std::uint64_t made = 0;
+thread_local std::uint64_t allocation_count = 0;
 thread_local std::uint64_t until_failure = 0;
 thread_local bool stays = false;  // later allocations fail, too
 thread_local bool failing = false;
 thread_local const std::function<void()>* before_failure = nullptr;
 
 void fail_if_due() {
-  ++made;
+  ++allocation_count;
   if (!failing) {
     if (until_failure == 0 || --until_failure != 0) return;
     failing = stays;
@@ -44,7 +44,7 @@ bool allocation_is_to_fail() noexcept {
   return until_failure != 0;
 }
 std::uint64_t allocations_made() noexcept {
-  return made;
+  return allocation_count;
 }
 
 }  // namespace sluice::test

@@ -70,13 +70,13 @@ class forwarding_device : public device {
   std::size_t pool_bytes() noexcept override { return real_->pool_bytes(); }
   void* allocate_staging(std::size_t bytes) override { return real_->allocate_staging(bytes); }
   void deallocate_staging(void* address) noexcept override { real_->deallocate_staging(address); }
-  void copy(void* to, const void* from, std::size_t bytes, copy_direction direction,
+  void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
             native_stream* s) override {
-    real_->copy(to, from, bytes, direction, s);
+    real_->copy(destination, source, bytes, direction, s);
   }
-  void copy_from_peer(void* to, device& peer, const void* from, std::size_t bytes,
+  void copy_from_peer(void* destination, device& peer, const void* source, std::size_t bytes,
                       native_stream* s) override {
-    real_->copy_from_peer(to, peer, from, bytes, s);
+    real_->copy_from_peer(destination, peer, source, bytes, s);
   }
   bool supports_words() const noexcept override { return real_->supports_words(); }
   void wait_for_word(native_stream* s, const std::atomic<std::uint32_t>& word,
@@ -87,9 +87,9 @@ class forwarding_device : public device {
                   std::uint32_t value) override {
     real_->write_word(s, word, value);
   }
-  void fill(void* to, const void* pattern, std::size_t pattern_bytes, std::size_t count,
+  void fill(void* destination, const void* pattern, std::size_t pattern_bytes, std::size_t count,
             native_stream* s) override {
-    real_->fill(to, pattern, pattern_bytes, count, s);
+    real_->fill(destination, pattern, pattern_bytes, count, s);
   }
   void notify(native_stream* s, std::function<void()> function) override {
     real_->notify(s, std::move(function));

@@ -76,10 +76,10 @@ void gate::wait_until_reached(int streams) const noexcept {
   });
 }
 
-void rest(stream_ref on) {
-  auto& device = on.device();
+void rest(stream_ref stream) {
+  auto& device = stream.device();
   auto* const event = device.create_event();
-  device.record(event, 1, on.native());
+  device.record(event, 1, stream.native());
   await([&] { return device.query(event, 1) != event_state::pending; });
   device.acquire(event, 1);
   device.destroy_event(event);

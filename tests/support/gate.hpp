@@ -38,11 +38,11 @@ class gate {
   std::shared_ptr<state> state_;
 };
 
-/// Waits for the work queued on `on` by querying the device, even if the timeline knows that it has
-/// completed.
+/// Waits for the work queued on `stream` by querying the device, even if the timeline knows that it
+/// has completed.
 ///
 /// Under compute-sanitizer, synchronizing a stream also waits for other streams.
-void rest(stream_ref on);
+void rest(stream_ref stream);
 
 /// Waits until `condition()` returns true. The test's time limit ends an endless wait.
 template <class Condition>

@@ -55,12 +55,12 @@ class pinning_gpu : public pretended_gpu {
     }
     pretended_gpu::deallocate_staging(address);
   }
-  void copy(void* to, const void* from, std::size_t bytes, copy_direction direction,
+  void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
             native_stream* s) override {
     if (copies_left_ > 0 && --copies_left_ == 0) {
       throw error(errc::library_failure, "planted: a copy failed");
     }
-    pretended_gpu::copy(to, from, bytes, direction, s);
+    pretended_gpu::copy(destination, source, bytes, direction, s);
   }
 
  private:

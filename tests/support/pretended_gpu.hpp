@@ -61,9 +61,9 @@ class pretended_gpu : public forwarding_device {
     const std::lock_guard lock(mutex);
     staying.push_back(address);
   }
-  void copy_from_peer(void* to, device&, const void* from, std::size_t bytes,
+  void copy_from_peer(void* destination, device&, const void* source, std::size_t bytes,
                       native_stream* s) override {
-    real().copy(to, from, bytes, copy_direction::device_to_device, s);
+    real().copy(destination, source, bytes, copy_direction::device_to_device, s);
   }
   void prepare_copies_from(device&) override { watch(call::prepare_copies_from); }
   bool quiescent(native_stream*, native_event*) noexcept override { return lost(); }

@@ -17,11 +17,11 @@ namespace sluice::test {
 inline std::uint64_t process_seed() {
   static const std::uint64_t seed = [] {
     std::uint64_t chosen = 0;
-    if (const char* given = std::getenv("SLUICE_TEST_SEED"); given != nullptr && *given != '\0') {
+    if (const char* text = std::getenv("SLUICE_TEST_SEED"); text != nullptr && *text != '\0') {
       char* end = nullptr;
-      chosen = std::strtoull(given, &end, 0);
+      chosen = std::strtoull(text, &end, 0);
       if (*end != '\0') {
-        std::fprintf(stderr, "SLUICE_TEST_SEED=%s is not a number\n", given);
+        std::fprintf(stderr, "SLUICE_TEST_SEED=%s is not a number\n", text);
         std::exit(2);
       }
     } else {

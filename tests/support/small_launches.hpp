@@ -12,8 +12,8 @@ namespace sluice::test {
 
 /// A launch that reads `memory`, between preflight and commit.
 template <class Memory>
-[[nodiscard]] launch_recorder begin_read(const Memory& memory, stream_ref on) {
-  auto recorder = launch_recorder::strict(on);
+[[nodiscard]] launch_recorder begin_read(const Memory& memory, stream_ref stream) {
+  auto recorder = launch_recorder::strict(stream);
   recorder.read(memory);
   recorder.preflight();
   return recorder;
@@ -21,8 +21,8 @@ template <class Memory>
 
 /// A launch that writes `memory`, between preflight and commit.
 template <class Memory>
-[[nodiscard]] launch_recorder begin_write(const Memory& memory, stream_ref on) {
-  auto recorder = launch_recorder::strict(on);
+[[nodiscard]] launch_recorder begin_write(const Memory& memory, stream_ref stream) {
+  auto recorder = launch_recorder::strict(stream);
   recorder.write(memory);
   recorder.preflight();
   return recorder;
@@ -30,15 +30,16 @@ template <class Memory>
 
 /// Enqueues a write of `value` to every element, without a recorder.
 template <element T>
-void enqueue_fill(const gpu_ref<T>& ref, std::type_identity_t<T> value, stream_ref on) {
-  on.device().fill(ref.data(), &value, sizeof value, ref.size(), on.native());
+void enqueue_fill(const gpu_ref<T>& ref, std::type_identity_t<T> value, stream_ref stream) {
+  stream.device().fill(ref.data(), &value, sizeof value, ref.size(), stream.native());
 }
 
 /// Launches a write of `value` to every element.
 template <element T>
-timeline_point launch_fill(const gpu_ref<T>& ref, std::type_identity_t<T> value, stream_ref on) {
-  auto recorder = begin_write(ref, on);
-  enqueue_fill(ref, value, on);
+timeline_point launch_fill(const gpu_ref<T>& ref, std::type_identity_t<T> value,
+                           stream_ref stream) {
+  auto recorder = begin_write(ref, stream);
+  enqueue_fill(ref, value, stream);
   return recorder.commit();
 }
 

@@ -26,38 +26,40 @@ struct moving {
   std::optional<error> failure{};  // the error of enqueueing
 };
 
-inline moving launch(moving made, const words& ref, access_kind access, stream_ref on) {
-  auto recorder = launch_recorder::strict(on);
+inline moving launch(moving movement, const words& ref, access_kind access, stream_ref stream) {
+  auto recorder = launch_recorder::strict(stream);
   recorder.use(ref.block(), access, ref.bytes() == ref.block().bytes());
   recorder.preflight();
   try {
-    made.transfer->enqueue(ref.data());
+    movement.transfer->enqueue(ref.data());
   } catch (...) {
-    made.failure = current_error();
+    movement.failure = current_error();
   }
-  made.point = recorder.commit(made.failure);
-  return made;
+  movement.point = recorder.commit(movement.failure);
+  return movement;
 }
 
 /// Launches an upload of `source` to `target`.
-inline moving start_upload(const words& target, const values& source, stream_ref on) {
-  moving made{.memory = std::make_shared<values>(source)};
-  made.transfer = host_transfer::upload(on, {made.memory, made.memory->data()}, target.bytes());
-  return launch(std::move(made), target, access_kind::write, on);
+inline moving start_upload(const words& target, const values& source, stream_ref stream) {
+  moving movement{.memory = std::make_shared<values>(source)};
+  movement.transfer =
+      host_transfer::upload(stream, {movement.memory, movement.memory->data()}, target.bytes());
+  return launch(std::move(movement), target, access_kind::write, stream);
 }
 
 /// Launches a download of `source`.
-inline moving start_download(const words& source, stream_ref on) {
-  moving made{.memory = std::make_shared<values>(source.size())};
-  made.transfer = host_transfer::download(on, {made.memory, made.memory->data()}, source.bytes());
-  return launch(std::move(made), source, access_kind::read, on);
+inline moving start_download(const words& source, stream_ref stream) {
+  moving movement{.memory = std::make_shared<values>(source.size())};
+  movement.transfer =
+      host_transfer::download(stream, {movement.memory, movement.memory->data()}, source.bytes());
+  return launch(std::move(movement), source, access_kind::read, stream);
 }
 
-/// Waits for the download `made` and returns its words.
-inline const values& finish(const side& s, const moving& made) {
-  detail::runtime_core::of(*s.runtime)->wait_until_complete(made.point);
-  made.transfer->finish();
-  return *made.memory;
+/// Waits for the download `movement` and returns its words.
+inline const values& finish(const side& s, const moving& movement) {
+  detail::runtime_core::of(*s.runtime)->wait_until_complete(movement.point);
+  movement.transfer->finish();
+  return *movement.memory;
 }
 
 }  // namespace sluice::test

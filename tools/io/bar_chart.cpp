@@ -32,8 +32,8 @@ constexpr int head_height = 36;   // of a panel
 constexpr int scale_height = 50;  // of a panel
 
 void check(const bar_chart& chart) {
-  const auto require = [](bool holds, const char* what) {
-    if (!holds) throw error(errc::invalid_argument, std::string("bar chart: ") + what);
+  const auto require = [](bool holds, const char* description) {
+    if (!holds) throw error(errc::invalid_argument, std::string("bar chart: ") + description);
   };
   require(!chart.panels.empty(), "needs at least one panel");
   for (const auto& panel : chart.panels) {

@@ -26,9 +26,9 @@ colour magma(double value) {
   const std::size_t below = std::min(static_cast<std::size_t>(position), last - 1);
   const double fraction = position - static_cast<double>(below);
   const auto component = [&](int shift) {
-    const double from = (magma_colours[below] >> shift) & 0xff;
-    const double to = (magma_colours[below + 1] >> shift) & 0xff;
-    return static_cast<std::uint8_t>(std::lround(from + (to - from) * fraction));
+    const double lower = (magma_colours[below] >> shift) & 0xff;
+    const double upper = (magma_colours[below + 1] >> shift) & 0xff;
+    return static_cast<std::uint8_t>(std::lround(lower + (upper - lower) * fraction));
   };
   return {component(16), component(8), component(0)};
 }

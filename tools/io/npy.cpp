@@ -74,7 +74,7 @@ void reverse_bytes(std::span<std::byte> elements, std::size_t width) {
 
 /// Copies elements from Fortran order (the first axis is contiguous) to C order.
 template <class T>
-void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> to,
+void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> destination,
                         std::span<const std::int64_t> shape) {
   std::vector<std::size_t> strides(shape.size());
   std::size_t stride = 1;
@@ -84,8 +84,8 @@ void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> to
   }
   std::vector<std::int64_t> index(shape.size(), 0);
   std::size_t source = 0;
-  for (std::size_t target = 0; target < to.size(); target += sizeof(T)) {
-    std::memcpy(to.data() + target, from.data() + source * sizeof(T), sizeof(T));
+  for (std::size_t target = 0; target < destination.size(); target += sizeof(T)) {
+    std::memcpy(destination.data() + target, from.data() + source * sizeof(T), sizeof(T));
     for (std::size_t axis = shape.size(); axis-- > 0;) {
       source += strides[axis];
       if (++index[axis] < shape[axis]) break;

@@ -20,8 +20,8 @@ class literal_reader {
  public:
   literal_reader(std::string_view text, std::string_view name) : text_(text), name_(name) {}
 
-  [[noreturn]] void fail(const std::string& what) const {
-    throw error(errc::invalid_argument, std::string(name_) + ": " + what);
+  [[noreturn]] void fail(const std::string& description) const {
+    throw error(errc::invalid_argument, std::string(name_) + ": " + description);
   }
 
   [[noreturn]] void fail_here(const std::string& wanted) const {

@@ -27,10 +27,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(errc code, const fs::path& target, const std::string& what, int number) {
-  throw error(code,
-              displayed(target) + ": " + what + ": " + std::generic_category().message(number),
-              library_status{"libc", number});
+[[noreturn]] void fail(errc code, const fs::path& target, const std::string& description,
+                       int number) {
+  throw error(
+      code, displayed(target) + ": " + description + ": " + std::generic_category().message(number),
+      library_status{"libc", number});
 }
 
 /// `invalid_argument` if the path of the caller is at fault, `library_failure` if the system is.
@@ -57,7 +58,7 @@ errc code_of(int number) noexcept {
 /// The destination of the bytes: an open descriptor, a special file, or a name in a folder.
 struct destination {
   enum class kind { descriptor, special, regular };
-  kind what = kind::regular;
+  kind type = kind::regular;
   int descriptor = -1;
   fs::path location;                  ///< the target with symbolic links followed
   std::optional<mode_t> permissions;  ///< of the file to replace
@@ -88,7 +89,7 @@ destination find_destination(const fs::path& target) {
   struct stat status {};
   for (int links = 0;; ++links) {
     if (const auto number = descriptor_named(found.location)) {
-      found.what = destination::kind::descriptor;
+      found.type = destination::kind::descriptor;
       found.descriptor = *number;
       return found;
     }
@@ -115,7 +116,7 @@ destination find_destination(const fs::path& target) {
   if (S_ISREG(status.st_mode))
     found.permissions = status.st_mode & static_cast<mode_t>(0777);
   else
-    found.what = destination::kind::special;
+    found.type = destination::kind::special;
   return found;
 }
 
@@ -160,7 +161,7 @@ class file_size_signal_block {
 output_file::output_file(const fs::path& target) : target_(target) {
   destination found = find_destination(target);
   location_ = std::move(found.location);
-  switch (found.what) {
+  switch (found.type) {
     case destination::kind::descriptor:
       descriptor_ = ::fcntl(found.descriptor, F_DUPFD_CLOEXEC, 0);
       if (descriptor_ < 0) fail(errc::invalid_argument, target, "cannot be written", errno);
@@ -225,7 +226,7 @@ void output_file::commit() {
 
 void require_writable_folder(const fs::path& target) {
   const destination found = find_destination(target);
-  switch (found.what) {
+  switch (found.type) {
     case destination::kind::descriptor:
       if (const int flags = ::fcntl(found.descriptor, F_GETFL);
           flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
@@ -251,7 +252,7 @@ std::optional<file_identity> identity_of(const fs::path& path) {
   try {
     const destination found = find_destination(path);
     const fs::path folder = found.location.parent_path();
-    if (found.what != destination::kind::regular ||
+    if (found.type != destination::kind::regular ||
         ::stat(folder.empty() ? "." : folder.c_str(), &status) != 0)
       return std::nullopt;
     return file_identity{status.st_dev, status.st_ino, found.location.filename()};

@@ -19,8 +19,8 @@ constexpr colour no_number{128, 128, 128};
 constexpr double dynamic_range = 80;
 
 void check(const spectrogram_view& view) {
-  const auto fail = [](const std::string& what) {
-    throw error(errc::invalid_argument, "spectrogram: " + what);
+  const auto fail = [](const std::string& description) {
+    throw error(errc::invalid_argument, "spectrogram: " + description);
   };
   if (view.bands < 1 || view.frames < 1) fail("needs at least one band and one frame");
   const auto size = static_cast<std::uint64_t>(view.decibels.size());

@@ -10,16 +10,16 @@
 
 namespace sluice::cli {
 
-io::array read_array(std::string_view what, const std::filesystem::path& path,
+io::array read_array(std::string_view name, const std::filesystem::path& path,
                      std::string_view types) {
   if (path.empty())
-    throw error(errc::invalid_argument, std::string(what) + ": the file name is empty");
+    throw error(errc::invalid_argument, std::string(name) + ": the file name is empty");
   require_memory_for_file(path);
   return io::read_npy(path, types);
 }
 
-void refuse_file(const std::filesystem::path& path, const std::string& what) {
-  throw error(errc::invalid_argument, io::displayed(path) + ": " + what);
+void refuse_file(const std::filesystem::path& path, const std::string& description) {
+  throw error(errc::invalid_argument, io::displayed(path) + ": " + description);
 }
 
 void require_dimensions(const std::filesystem::path& path, const io::array& array,

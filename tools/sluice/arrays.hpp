@@ -16,9 +16,9 @@
 
 namespace sluice::cli {
 
-/// Reads the file of the argument or option `what` ("A", "--bias"). `types` names the element types
+/// Reads the file of the argument or option `name` ("A", "--bias"). `types` names the element types
 /// that the command accepts. @throws error as `io::read_npy`
-[[nodiscard]] io::array read_array(std::string_view what, const std::filesystem::path& path,
+[[nodiscard]] io::array read_array(std::string_view name, const std::filesystem::path& path,
                                    std::string_view types);
 
 /// Throws `invalid_argument`, naming the file, unless `array` has `dimensions` dimensions.
@@ -26,8 +26,8 @@ namespace sluice::cli {
 void require_dimensions(const std::filesystem::path& path, const io::array& array,
                         std::size_t dimensions, std::string_view meaning);
 
-/// Throws `invalid_argument` with the text "path: what".
-[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& what);
+/// Throws `invalid_argument` with the text "path: description".
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& description);
 
 /// The size in bytes of a result of this type and shape. Throws `invalid_argument` if the size does
 /// not fit into 63 bits. The text begins with `subject`, the option or file at fault.

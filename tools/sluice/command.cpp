@@ -38,10 +38,10 @@ CLI::Option* named_standard(CLI::Option* option, std::string_view path) {
       [path](const std::string& text) { return text == "-" ? std::string(path) : text; });
 }
 
-[[noreturn]] void refuse_twice(const named_file& one, std::string_view what,
+[[noreturn]] void refuse_twice(const named_file& one, std::string_view description,
                                const named_file& other) {
   throw error(errc::invalid_argument, std::string(one.option) + ": " + io::displayed(one.path) +
-                                          ": " + std::string(what) + ' ' +
+                                          ": " + std::string(description) + ' ' +
                                           std::string(other.option));
 }
 

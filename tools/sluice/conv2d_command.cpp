@@ -43,9 +43,9 @@ extents shape_of(const io::array& array) {
   return extents(std::span<const std::int64_t>(array.shape));
 }
 
-io::array read_f32(std::string_view what, const std::string& path, std::size_t dimensions,
+io::array read_f32(std::string_view name, const std::string& path, std::size_t dimensions,
                    std::string_view meaning) {
-  io::array array = read_array(what, path, "f32");
+  io::array array = read_array(name, path, "f32");
   if (array.type != element_type::f32)
     refuse_file(path,
                 fmt::format("its elements are {}, but conv2d takes f32", to_string(array.type)));

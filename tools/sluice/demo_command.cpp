@@ -68,9 +68,9 @@ class progress_line {
   progress_line& operator=(const progress_line&) = delete;
   ~progress_line() { say(""); }
 
-  void say(const std::string& what) const {
+  void say(const std::string& step) const {
     if (!shown_) return;
-    std::fprintf(stderr, "\r\033[K%s", what.empty() ? "" : (what + " ...").c_str());
+    std::fprintf(stderr, "\r\033[K%s", step.empty() ? "" : (step + " ...").c_str());
     std::fflush(stderr);
   }
 
@@ -253,10 +253,10 @@ std::string table(const std::vector<check>& rows, const std::string& device) {
   device_width = std::max<std::size_t>(device_width, 6);
   library_width = std::max<std::size_t>(library_width, 7);
 
-  const auto line = [&](const auto& operation, const auto& shape, const auto& on,
+  const auto line = [&](const auto& operation, const auto& shape, const auto& device_name,
                         const auto& library, const auto& latency, const auto& deviation) {
-    return fmt::format("  {:<15}  {:<24}  {:<{}}  {:<{}}  {:>8}  {:>14}  ", operation, shape, on,
-                       device_width, library, library_width, latency, deviation);
+    return fmt::format("  {:<15}  {:<24}  {:<{}}  {:<{}}  {:>8}  {:>14}  ", operation, shape,
+                       device_name, device_width, library, library_width, latency, deviation);
   };
   const std::string head =
       line("operation", "shape", "device", "library", "latency", "relative error") + "verdict";
@@ -340,9 +340,9 @@ void run(demo_options options) {
         version, current.device_name(), info.name, static_cast<double>(info.memory_bytes) / 1e9,
         seed, table(rows, current.device_name()));
     text += fmt::format("{}, {}:\n", io::displayed(wav), length);
-    const auto file = [&](const fs::path& path, const std::string& what) {
+    const auto file = [&](const fs::path& path, const std::string& description) {
       const auto name = io::displayed(path);
-      text += fmt::format("  {:<{}}  {}\n", name, io::displayed(folder).size() + 11, what);
+      text += fmt::format("  {:<{}}  {}\n", name, io::displayed(folder).size() + 11, description);
     };
     if (have_mel) {
       file(npy, fmt::format("{} bands x {} frames of power, f32", mel.axes.bands, mel.axes.frames));

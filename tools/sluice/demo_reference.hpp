@@ -184,10 +184,10 @@ inline std::vector<double> mel_spectrogram(std::span<const float> samples, doubl
   std::vector<double> frame(n_fft);
   for (std::size_t f = 0; f < frames; ++f) {
     for (std::size_t j = 0; j < n_fft; ++j) {
-      const std::size_t at = f * hop + j;  // index into the recording after n_fft / 2 zeros
-      const bool inside = at >= n_fft / 2 && at - n_fft / 2 < samples.size();
+      const std::size_t index = f * hop + j;  // index into the recording after n_fft / 2 zeros
+      const bool inside = index >= n_fft / 2 && index - n_fft / 2 < samples.size();
       const double window = 0.5 - 0.5 * roots[j].real();
-      frame[j] = inside ? window * samples[at - n_fft / 2] : 0.0;
+      frame[j] = inside ? window * samples[index - n_fft / 2] : 0.0;
     }
     const auto bins = fft(frame, roots);
     for (std::size_t band = 0; band < bands; ++band) {

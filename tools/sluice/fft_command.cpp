@@ -114,11 +114,11 @@ int scale_down(std::span<std::complex<Real>> numbers, std::size_t length) {
 
 /// The rows of `x` as complex numbers, cut or padded; see `rows_of_length`.
 template <class Real>
-std::vector<std::complex<Real>> complex_rows(const io::array& x, std::size_t given,
+std::vector<std::complex<Real>> complex_rows(const io::array& x, std::size_t row_length,
                                              std::size_t wanted) {
   if (is_complex(x.type))
-    return rows_of_length<std::complex<Real>>(x.values<std::complex<Real>>(), given, wanted);
-  const auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
+    return rows_of_length<std::complex<Real>>(x.values<std::complex<Real>>(), row_length, wanted);
+  const auto rows = rows_of_length<Real>(x.values<Real>(), row_length, wanted);
   return {rows.begin(), rows.end()};
 }
 
@@ -170,14 +170,14 @@ struct transformed_rows {
 template <class Real, class Result>
 transformed_rows<Result> transform_rows(session& current, io::array& x, const fft_task& task) {
   using complex = std::complex<Real>;
-  const auto given = static_cast<std::size_t>(x.shape.back());
+  const auto row_length = static_cast<std::size_t>(x.shape.back());
   const std::size_t wanted = input_row(task.kind, task.length);
   if (task.kind == fft_kind::rfft) {
-    auto rows = rows_of_length<Real>(x.values<Real>(), given, wanted);
+    auto rows = rows_of_length<Real>(x.values<Real>(), row_length, wanted);
     x.bytes = {};
     return {transform<Result>(current, task, std::move(rows), wanted)};
   }
-  auto rows = complex_rows<Real>(x, given, wanted);
+  auto rows = complex_rows<Real>(x, row_length, wanted);
   // The device sums up before it divides by the length.
   const int exponent =
       task.kind == fft_kind::fft ? 0 : scale_down(std::span<complex>(rows), task.length);

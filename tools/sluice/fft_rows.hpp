@@ -9,15 +9,16 @@
 
 namespace sluice::cli {
 
-/// Cuts each row of `given` elements in `values` to `wanted` elements, or pads it with zeros.
-/// `given` is at least 1.
+/// Cuts each row of `row_length` elements in `values` to `wanted` elements, or pads it with zeros.
+/// `row_length` is at least 1.
 template <class T>
-std::vector<T> rows_of_length(std::span<const T> values, std::size_t given, std::size_t wanted) {
-  const std::size_t batch = values.size() / given;
-  const std::size_t kept = std::min(given, wanted);
+std::vector<T> rows_of_length(std::span<const T> values, std::size_t row_length,
+                              std::size_t wanted) {
+  const std::size_t batch = values.size() / row_length;
+  const std::size_t kept = std::min(row_length, wanted);
   std::vector<T> rows(batch * wanted);
   for (std::size_t b = 0; b < batch; ++b)
-    std::copy_n(values.data() + b * given, kept, rows.data() + b * wanted);
+    std::copy_n(values.data() + b * row_length, kept, rows.data() + b * wanted);
   return rows;
 }
 

@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-std::size_t difference(std::size_t limit, std::size_t used) noexcept {
-  return used < limit ? limit - used : 0;
+std::size_t difference(std::size_t limit, std::size_t usage) noexcept {
+  return usage < limit ? limit - usage : 0;
 }
 
 /// The number that follows the word `key` in a file of lines "key number ...".
@@ -54,15 +54,15 @@ std::optional<std::size_t> number_in(const fs::path& file) {
 /// that the kernel cannot drop. Tries the file names of version 2, then those of version 1.
 std::size_t allowed_by_group(const fs::path& folder) {
   auto limit = number_in(folder / "memory.max");
-  auto used = number_in(folder / "memory.current");
+  auto usage = number_in(folder / "memory.current");
   auto droppable = number_after(folder / "memory.stat", "inactive_file ");
-  if (!used) {
+  if (!usage) {
     limit = number_in(folder / "memory.limit_in_bytes");
-    used = number_in(folder / "memory.usage_in_bytes");
+    usage = number_in(folder / "memory.usage_in_bytes");
     droppable = number_after(folder / "memory.stat", "total_inactive_file ");
   }
-  if (!limit || !used) return unlimited;
-  return difference(*limit, difference(*used, droppable.value_or(0)));
+  if (!limit || !usage) return unlimited;
+  return difference(*limit, difference(*usage, droppable.value_or(0)));
 }
 
 /// The smallest such number among the groups of this process and their ancestors.

@@ -16,18 +16,19 @@ namespace {
 
 constexpr std::size_t max_dimensions = 64;  // NumPy's limit
 
-[[noreturn]] void refuse(std::string_view option, std::string_view text, const std::string& what) {
+[[noreturn]] void refuse(std::string_view option, std::string_view text,
+                         const std::string& description) {
   throw error(errc::invalid_argument,
-              std::string(option) + ": " + io::quoted(text) + " is not " + what);
+              std::string(option) + ": " + io::quoted(text) + " is not " + description);
 }
 
-/// All of `text` as a number. `what` names the expected value in an error.
+/// All of `text` as a number. `description` names the expected value in an error.
 template <class T>
-T parse(std::string_view option, std::string_view text, const std::string& what) {
+T parse(std::string_view option, std::string_view text, const std::string& description) {
   T value{};
   const char* const last = text.data() + text.size();
   const auto [end, status] = std::from_chars(text.data(), last, value);
-  if (status != std::errc{} || end != last) refuse(option, text, what);
+  if (status != std::errc{} || end != last) refuse(option, text, description);
   return value;
 }
 
@@ -50,19 +51,19 @@ std::uint64_t parse_unsigned(std::string_view option, std::string_view text) {
 
 std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t smallest,
                            std::int64_t largest) {
-  const std::string what =
+  const std::string description =
       "a whole number from " + std::to_string(smallest) + " to " + std::to_string(largest);
-  const auto value = parse<std::int64_t>(option, text, what);
-  if (value < smallest || value > largest) refuse(option, text, what);
+  const auto value = parse<std::int64_t>(option, text, description);
+  if (value < smallest || value > largest) refuse(option, text, description);
   return value;
 }
 
 double parse_finite(std::string_view option, std::string_view text) {
-  const std::string what = "a finite number";
+  const std::string description = "a finite number";
   // from_chars reads no plus sign.
   const bool plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
-  const auto value = parse<double>(option, plus ? text.substr(1) : text, what);
-  if (!std::isfinite(value)) refuse(option, text, what);
+  const auto value = parse<double>(option, plus ? text.substr(1) : text, description);
+  if (!std::isfinite(value)) refuse(option, text, description);
   return value;
 }
 

@@ -60,7 +60,7 @@ class launch_of {
   explicit launch_of(const launch_memory& memory) noexcept
       : plan_(memory.plan),
         workspace_(memory.workspace),
-        own_(memory.own),
+        launch_(memory.own),
         knows_types_(!memory.types.empty()) {
     std::copy_n(memory.addresses.begin(), addresses_.size(), addresses_.begin());
     if (knows_types_) std::copy_n(memory.types.begin(), types_.size(), types_.begin());
@@ -96,14 +96,14 @@ class launch_of {
   /// What `begin` has made for this launch, which is of type `Own`.
   template <class Own>
   [[nodiscard]] Own& own() const noexcept {
-    return static_cast<Own&>(*own_);
+    return static_cast<Own&>(*launch_);
   }
 
  private:
   std::array<void*, detail::operand_count<Operation>()> addresses_;
   const operation_plan* plan_;
   void* workspace_;
-  operation_launch* own_;
+  operation_launch* launch_;
   bool knows_types_;
   std::array<element_type, detail::operand_count<Operation>()> types_{};
 };
@@ -135,7 +135,7 @@ class batch_of {
         types_(memory.types),
         plan_(memory.plan),
         workspace_(memory.workspace),
-        own_(memory.own) {}
+        launch_(memory.own) {}
   /// The number of launches.
   [[nodiscard]] std::size_t size() const noexcept {
     return addresses_.size() / detail::operand_count<Operation>();
@@ -158,7 +158,7 @@ class batch_of {
   /// What `begin` has made for this batch, which is of type `Own`.
   template <class Own>
   [[nodiscard]] Own& own() const noexcept {
-    return static_cast<Own&>(*own_);
+    return static_cast<Own&>(*launch_);
   }
 
  private:
@@ -166,7 +166,7 @@ class batch_of {
   std::span<const element_type> types_;
   const operation_plan* plan_;
   void* workspace_;
-  operation_launch* own_;
+  operation_launch* launch_;
 };
 
 /// The functions with which requests of an operation are launched together. On the host device they

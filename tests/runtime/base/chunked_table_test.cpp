@@ -46,11 +46,13 @@ TEST(chunked_table, threads_that_make_one_chunk_share_it) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
-        for (std::size_t at = 0; at < tested_table::capacity; ++at) table.at(at)->fetch_add(1);
+        for (std::size_t index = 0; index < tested_table::capacity; ++index)
+          table.at(index)->fetch_add(1);
       });
     }
     for (auto& thread : threads) thread.join();
-    for (std::size_t at = 0; at < tested_table::capacity; ++at) ASSERT_EQ(table.load(at), 4);
+    for (std::size_t index = 0; index < tested_table::capacity; ++index)
+      ASSERT_EQ(table.load(index), 4);
   }
 }
 

@@ -17,7 +17,7 @@ std::vector<int> contents(const tested_vector& v) {
   return {v.begin(), v.end()};
 }
 
-tested_vector made(int count) {
+tested_vector vector_of(int count) {
   tested_vector v;
   for (int i = 0; i < count; ++i) v.push_back(i);
   return v;
@@ -25,7 +25,7 @@ tested_vector made(int count) {
 
 TEST(small_vector, holds_any_number) {
   for (int count = 0; count < 20; ++count) {
-    const auto v = made(count);
+    const auto v = vector_of(count);
     EXPECT_EQ(v.size(), static_cast<std::size_t>(count));
     EXPECT_EQ(v.empty(), count == 0);
     for (int i = 0; i < count; ++i) EXPECT_EQ(v[static_cast<std::size_t>(i)], i);
@@ -33,15 +33,15 @@ TEST(small_vector, holds_any_number) {
 }
 
 TEST(small_vector, copies_and_moves_on_both_sides_of_its_inline_size) {
-  for (const int from : {0, 2, 3, 4, 9}) {
-    for (const int to : {0, 2, 3, 4, 9}) {
-      const auto expected = contents(made(from));
-      auto source = made(from);
-      auto copied = made(to);
+  for (const int source_count : {0, 2, 3, 4, 9}) {
+    for (const int target_count : {0, 2, 3, 4, 9}) {
+      const auto expected = contents(vector_of(source_count));
+      auto source = vector_of(source_count);
+      auto copied = vector_of(target_count);
       copied = source;
       EXPECT_EQ(contents(copied), expected);
       EXPECT_EQ(contents(source), expected);
-      auto moved = made(to);
+      auto moved = vector_of(target_count);
       moved = std::move(source);
       EXPECT_EQ(contents(moved), expected);
       EXPECT_TRUE(source.empty());  // NOLINT(bugprone-use-after-move): empty, and usable
@@ -55,12 +55,12 @@ TEST(small_vector, copies_and_moves_on_both_sides_of_its_inline_size) {
 
 TEST(small_vector, assignment_to_itself_changes_nothing) {
   for (const int count : {2, 9}) {
-    auto v = made(count);
+    auto v = vector_of(count);
     auto& same = v;
     v = same;
-    EXPECT_EQ(contents(v), contents(made(count)));
+    EXPECT_EQ(contents(v), contents(vector_of(count)));
     v = std::move(same);
-    EXPECT_EQ(contents(v), contents(made(count)));
+    EXPECT_EQ(contents(v), contents(vector_of(count)));
   }
 }
 

@@ -78,8 +78,8 @@ class use_without_memory : public ::testing::Test {
 };
 
 TEST_F(use_without_memory, of_a_launch_keeps_its_lease_and_not_the_lock) {
-  const auto read = [this](const sluice::stream& on) {
-    auto recorder = launch_recorder::strict(on);
+  const auto read = [this](const sluice::stream& stream) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.read(x_);
     recorder.preflight();
     return recorder;

@@ -52,10 +52,10 @@ void retire(side& s) {
 }
 
 /// Makes a copy. Returns the empty point if a device has been lost.
-timeline_point copy_unless_lost(const words& target, stream_ref on, const words& source,
-                                stream_ref source_on) {
+timeline_point copy_unless_lost(const words& target, stream_ref target_stream, const words& source,
+                                stream_ref source_stream) {
   try {
-    return enqueue_copy(target, on, source, source_on);
+    return enqueue_copy(target, target_stream, source, source_stream);
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::device_lost) << e.what();
     return {};
@@ -76,98 +76,100 @@ INSTANTIATE_TEST_SUITE_P(targets, copies_to_a_gpu, ::testing::Values("pretended:
                          [](const auto& p) { return p.param.substr(0, p.param.find(':')); });
 
 TEST_P(copies_to_a_gpu, end_wherever_a_fault_is_scripted) {
-  const side to(GetParam());
+  const side target_side(GetParam());
   for (const auto fault : {fault_target::launch, fault_target::copy, fault_target::loss}) {
     for (std::uint64_t nth = 1; nth <= 3; ++nth) {
       const auto script = std::make_shared<fault_script>();
-      const side from(open_host_device({.faults = script}));
-      const auto source = from.holding(values(count, 1));
-      const auto target = to.holding(values(count, 2));
+      const side source_side(open_host_device({.faults = script}));
+      const auto source = source_side.holding(values(count, 1));
+      const auto target = target_side.holding(values(count, 2));
       script->fail_nth(fault, nth);
-      const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
-      to.stream.synchronize();
+      const auto copied = copy_unless_lost(target, target_side.stream, source, source_side.stream);
+      target_side.stream.synchronize();
       // A single operation reads the source, and nothing else counts for the fault script.
       const bool struck = fault != fault_target::launch && nth == 1;
       EXPECT_EQ(bool(copied), !struck || fault != fault_target::loss);
       if (copied) {
-        await([&] { return to.done(copied); });
-        EXPECT_EQ(bool(to.failure_of(copied)), struck);
+        await([&] { return target_side.done(copied); });
+        EXPECT_EQ(bool(target_side.failure_of(copied)), struck);
         if (!struck) {
-          EXPECT_EQ(download(target, to.other), values(count, 1));
+          EXPECT_EQ(download(target, target_side.other), values(count, 1));
         }
       }
-      (void)launch_fill(target, 3, to.stream);
-      EXPECT_EQ(download(target, to.other), values(count, 3));
+      (void)launch_fill(target, 3, target_side.stream);
+      EXPECT_EQ(download(target, target_side.other), values(count, 3));
     }
   }
 }
 
 TEST_P(copies_to_a_gpu, end_whenever_the_source_is_lost) {
   auto random = make_generator();
-  const side to(GetParam());
+  const side target_side(GetParam());
   for (int round = 0; round < 100; ++round) {
-    const side from("host");
-    const auto source = from.holding(values(count, 1));
-    const auto target = to.holding(values(count, 2));
+    const side source_side("host");
+    const auto source = source_side.holding(values(count, 1));
+    const auto target = target_side.holding(values(count, 2));
     std::atomic<bool> go{false};
     std::thread loser([&, turns = random() % 3000] {
       while (!go.load()) {
       }
       for (std::atomic<std::uint64_t> turn{0}; turn < turns; ++turn) {
       }
-      from.runtime->device().lose(planted());
+      source_side.runtime->device().lose(planted());
     });
     go = true;
-    const auto copied = copy_unless_lost(target, to.stream, source, from.stream);
-    to.stream.synchronize();
+    const auto copied = copy_unless_lost(target, target_side.stream, source, source_side.stream);
+    target_side.stream.synchronize();
     loser.join();
     if (copied) {
-      await([&] { return to.done(copied); });
-      if (const auto why = to.failure_of(copied)) {
+      await([&] { return target_side.done(copied); });
+      if (const auto why = target_side.failure_of(copied)) {
         EXPECT_EQ(why->code(), errc::upstream_failed);
       } else {
-        EXPECT_EQ(download(target, to.other), values(count, 1));
+        EXPECT_EQ(download(target, target_side.other), values(count, 1));
       }
     }
   }
 }
 
 TEST_P(copies_to_a_gpu, that_fail_leave_launches_around_them_alone) {
-  const side from("host");
-  const side to(GetParam());
-  const auto source = from.allocate(count);
-  const auto target = to.holding(values(count, 2));
-  const auto bystander = to.holding(values(count, 2));
-  write_and_fail(from, source);
-  auto around = begin_write(bystander, to.stream);
+  const side source_side("host");
+  const side target_side(GetParam());
+  const auto source = source_side.allocate(count);
+  const auto target = target_side.holding(values(count, 2));
+  const auto bystander = target_side.holding(values(count, 2));
+  write_and_fail(source_side, source);
+  auto around = begin_write(bystander, target_side.stream);
   timeline_point copied;
-  std::thread([&] { copied = enqueue_copy(target, to.stream, source, from.stream); }).join();
+  std::thread([&] {
+    copied = enqueue_copy(target, target_side.stream, source, source_side.stream);
+  }).join();
   const std::uint32_t value = 3;
-  to.stream.ref().device().fill(bystander.data(), &value, sizeof value, count,
-                                to.stream.ref().native());
+  target_side.stream.ref().device().fill(bystander.data(), &value, sizeof value, count,
+                                         target_side.stream.ref().native());
   const auto last = around.commit();
-  await([&] { return to.done(last); });
-  EXPECT_TRUE(to.failure_of(copied));
-  EXPECT_FALSE(to.failure_of(last));
+  await([&] { return target_side.done(last); });
+  EXPECT_TRUE(target_side.failure_of(copied));
+  EXPECT_FALSE(target_side.failure_of(last));
 }
 
 // Only tickets that depend on another runtime are settled one by one.
 TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
   const auto real = open_host_device();
   const auto gpu = std::make_shared<pretended_gpu>(0, real);
-  std::atomic<int> asked{0};
-  gpu->watch = [&](call made) {
-    if (made == call::query) asked.fetch_add(1);
+  std::atomic<int> queries{0};
+  gpu->watch = [&](call device_call) {
+    if (device_call == call::query) queries.fetch_add(1);
   };
-  const side from("host");
-  const side to(gpu);
-  const auto source = from.holding(values(count, 1));
-  const auto target = to.allocate(count);
-  (void)enqueue_copy(target, to.stream, source, from.stream);
-  to.stream.synchronize();
+  const side source_side("host");
+  const side target_side(gpu);
+  const auto source = source_side.holding(values(count, 1));
+  const auto target = target_side.allocate(count);
+  (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
+  target_side.stream.synchronize();
   auto random = make_generator();
-  for (const auto* on : {&to.other, &to.stream}) {
-    auto& line = *detail::timeline::of(on->ref());
+  for (const auto* stream : {&target_side.other, &target_side.stream}) {
+    auto& line = *detail::timeline::of(stream->ref());
     const auto launch = [&](std::uint64_t times) {
       while (times-- != 0) {
         line.reserve();
@@ -175,25 +177,26 @@ TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
       }
     };
     const auto open = std::make_shared<std::atomic<bool>>(false);
-    real->notify(on->ref().native(), [open] { await([&] { return open->load(); }); });
+    real->notify(stream->ref().native(), [open] { await([&] { return open->load(); }); });
     launch(100 + random() % 100);
     timeline_point copied;
     {
       gate writing;
-      writing.hold(from.other);
-      write_and_fail(from, source);
-      if (on == &to.stream) copied = enqueue_copy(target, *on, source, from.stream);
+      writing.hold(source_side.other);
+      write_and_fail(source_side, source);
+      if (stream == &target_side.stream)
+        copied = enqueue_copy(target, *stream, source, source_side.stream);
     }
     launch(100 + random() % 100);
     const auto before = line.watermark();
     const auto newest = line.newest().ticket;
-    asked.store(0);
+    queries.store(0);
     open->store(true);
-    real->synchronize(on->ref().native());
+    real->synchronize(stream->ref().native());
     await([&] { return line.advance() == newest; });
     EXPECT_GE(newest - before, 200u);
     // The threads of the runtime query, too.
-    EXPECT_LE(static_cast<std::uint64_t>(asked.load()), (newest - before) / 2);
+    EXPECT_LE(static_cast<std::uint64_t>(queries.load()), (newest - before) / 2);
     for (auto ticket = before + 1; ticket <= newest; ++ticket) {
       EXPECT_EQ(line.failure_of(ticket).has_value(), copied && ticket == copied.ticket);
     }
@@ -202,32 +205,32 @@ TEST(copies_to_a_pretended_gpu, leave_other_launches_to_be_settled_together) {
 
 // Neither queued copies nor settled ones keep their runtimes alive.
 TEST_P(copies_to_a_gpu, keep_no_runtime) {
-  auto from = std::make_unique<side>("host");
-  const auto source_core = std::weak_ptr(detail::runtime_core::of(*from->runtime));
-  auto source = from->holding(values(count, 1));
+  auto source_side = std::make_unique<side>("host");
+  const auto source_core = std::weak_ptr(detail::runtime_core::of(*source_side->runtime));
+  auto source = source_side->holding(values(count, 1));
   std::weak_ptr<detail::runtime_core> target_core;
   {
-    const side to(GetParam());
-    target_core = detail::runtime_core::of(*to.runtime);
-    const auto target = to.allocate(count);
-    (void)enqueue_copy(target, to.stream, source, from->stream);
+    const side target_side(GetParam());
+    target_core = detail::runtime_core::of(*target_side.runtime);
+    const auto target = target_side.allocate(count);
+    (void)enqueue_copy(target, target_side.stream, source, source_side->stream);
   }
   await([&] { return target_core.expired(); });
-  const side to(GetParam());
-  const auto target = to.allocate(count);
+  const side target_side(GetParam());
+  const auto target = target_side.allocate(count);
   gate closed;
-  closed.hold(to.stream);
-  const auto copied = enqueue_copy(target, to.stream, source, from->stream);
+  closed.hold(target_side.stream);
+  const auto copied = enqueue_copy(target, target_side.stream, source, source_side->stream);
   source = {};
-  from.reset();
+  source_side.reset();
   EXPECT_FALSE(source_core.expired()) << "the copy may still be asked whether its source failed";
   closed.open();
-  await([&] { return to.done(copied); });
+  await([&] { return target_side.done(copied); });
   const side next("host");
   const auto held = next.holding(values(count, 1));
   await([&] {
     // A later copy releases the dependency of an earlier one.
-    (void)enqueue_copy(target, to.stream, held, next.stream);
+    (void)enqueue_copy(target, target_side.stream, held, next.stream);
     return source_core.expired();
   });
 }
@@ -236,19 +239,20 @@ TEST_P(copies_to_a_gpu, keep_no_runtime) {
 // write, owns its target, and no pinned memory stays in use.
 TEST(copies_from_a_lost_host, own_what_they_write) {
   const auto gpu = std::make_shared<pinning_gpu>();
-  const side to(gpu);
-  const auto target = to.allocate(count);
+  const side target_side(gpu);
+  const auto target = target_side.allocate(count);
   {
     const auto script = std::make_shared<fault_script>();
-    const side from(open_host_device({.faults = script}));
-    const auto source = from.holding(values(count, 1));
+    const side source_side(open_host_device({.faults = script}));
+    const auto source = source_side.holding(values(count, 1));
     gate closed;
-    closed.hold(from.stream);
+    closed.hold(source_side.stream);
     script->fail_nth(fault_target::loss, 1);
-    EXPECT_TRUE(throws(errc::device_lost, "scripted",
-                       [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+    EXPECT_TRUE(throws(errc::device_lost, "scripted", [&] {
+      (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
+    }));
     EXPECT_GT(gpu->peak(), 0U);
-    (void)to.runtime->trim_memory();
+    (void)target_side.runtime->trim_memory();
     await([&] { return gpu->pinned() == 0; });
   }
 }
@@ -262,92 +266,96 @@ TEST(copies_with_a_failing_event, end) {
     reached = true;
     throw planted();
   };
-  const side from("host");
-  const side to(gpu);
-  const auto source = from.allocate(count);
-  const auto target = to.holding(values(count, 2));
+  const side source_side("host");
+  const side target_side(gpu);
+  const auto source = source_side.allocate(count);
+  const auto target = target_side.holding(values(count, 2));
   gate closed;
-  closed.hold(from.other);
-  write_and_fail(from, source);
+  closed.hold(source_side.other);
+  write_and_fail(source_side, source);
   armed = true;
   std::thread copying([&] {
-    EXPECT_TRUE(throws(errc::library_failure, "for this test",
-                       [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+    EXPECT_TRUE(throws(errc::library_failure, "for this test", [&] {
+      (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
+    }));
   });
   await([&] { return reached.load(); });
   closed.open();
   copying.join();
-  EXPECT_EQ(to.runtime->statistics().leases, 0u);
-  (void)launch_fill(target, 3, to.stream);
-  EXPECT_EQ(download(target, to.other), values(count, 3));
+  EXPECT_EQ(target_side.runtime->statistics().leases, 0u);
+  (void)launch_fill(target, 3, target_side.stream);
+  EXPECT_EQ(download(target, target_side.other), values(count, 3));
 }
 
 TEST(copies_to_a_lost_gpu, keep_nothing_of_it) {
   auto gpu = pretend();
   const auto watched = std::weak_ptr(gpu);
-  const side from("host");
-  const auto source = from.holding(values(count, 1));
+  const side source_side("host");
+  const auto source = source_side.holding(values(count, 1));
   {
-    const side to(std::move(gpu));
-    const auto target = to.allocate(count);
+    const side target_side(std::move(gpu));
+    const auto target = target_side.allocate(count);
     gate closed;
-    closed.hold(from.stream);
-    (void)enqueue_copy(target, to.stream, source, from.stream);
-    to.runtime->device().lose(planted());
+    closed.hold(source_side.stream);
+    (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
+    target_side.runtime->device().lose(planted());
   }
   await([&] { return watched.expired(); });
 }
 
 // The callback of a guard may wait for a lock, whose holder may wait for a lease.
 TEST(copies_to_stale_memory, are_reported_after_the_leases_have_been_returned) {
-  const side from(pretend());
+  const side source_side(pretend());
   std::atomic<bool> frees{false};
   std::vector<std::size_t> leases;  // at each report
   const auto on_report = [&](const guard_report& found) {
     EXPECT_EQ(found.finding, guard_finding::stale_use);
     EXPECT_FALSE(detail::lease_holder::of_this_thread().in_turnstile());
-    leases.push_back(from.runtime->statistics().leases);
+    leases.push_back(source_side.runtime->statistics().leases);
   };
-  const side to(pretend(1),
-                {.resource = make_guard_resource(make_async_resource(), {.on_report = on_report})});
+  const side target_side(pretend(1), {.resource = make_guard_resource(make_async_resource(),
+                                                                      {.on_report = on_report})});
   words target;
-  detail::runtime_core::of(*to.runtime)->at_each_step([&](detail::launch_step step) {
+  detail::runtime_core::of(*target_side.runtime)->at_each_step([&](detail::launch_step step) {
     if (step != detail::launch_step::leasing || !frees.exchange(false)) return;
-    EXPECT_EQ(from.runtime->statistics().leases, 1u);
-    to.runtime->deallocate(target.block());
+    EXPECT_EQ(source_side.runtime->statistics().leases, 1u);
+    target_side.runtime->deallocate(target.block());
   });
-  const auto source = from.holding(values(count, 1));
-  target = to.allocate(count);
+  const auto source = source_side.holding(values(count, 1));
+  target = target_side.allocate(count);
   frees = true;
-  EXPECT_TRUE(throws(errc::stale_ref, "copied",
-                     [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
+  EXPECT_TRUE(throws(errc::stale_ref, "copied", [&] {
+    (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
+  }));
   EXPECT_EQ(leases, std::vector<std::size_t>{0});
 }
 
 TEST(copies_on_a_retired_stream, keep_the_memory_on_the_way) {
   const auto gpu = std::make_shared<pinning_gpu>();
-  const side from("host");
-  side to(gpu);
+  const side source_side("host");
+  side target_side(gpu);
   bool retiring = true;
-  detail::runtime_core::of(*to.runtime)->at_each_step([&](detail::launch_step step) {
-    if (step == detail::launch_step::enqueued && std::exchange(retiring, false)) retire(to);
+  detail::runtime_core::of(*target_side.runtime)->at_each_step([&](detail::launch_step step) {
+    if (step == detail::launch_step::enqueued && std::exchange(retiring, false))
+      retire(target_side);
   });
-  const auto source = from.holding(values(count, 3));
-  const auto target = to.allocate(count);
+  const auto source = source_side.holding(values(count, 3));
+  const auto target = target_side.allocate(count);
   gate closed;
-  closed.hold(to.stream);
-  EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed",
-                     [&] { (void)enqueue_copy(target, to.stream, source, from.stream); }));
-  from.stream.synchronize();
+  closed.hold(target_side.stream);
+  EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed", [&] {
+    (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
+  }));
+  source_side.stream.synchronize();
   // The source has been read, but the retired stream has not reached the copy.
   const auto pinned = gpu->pinned();
   EXPECT_GT(pinned, 0U);
-  (void)to.runtime->trim_memory();
+  (void)target_side.runtime->trim_memory();
   EXPECT_EQ(gpu->pinned(), pinned);
   closed.open();
-  EXPECT_EQ(download(target, to.other), values(count, 3));
+  EXPECT_EQ(download(target, target_side.other), values(count, 3));
   await([&] {
-    (void)to.runtime->trim_memory();
+    (void)target_side.runtime->trim_memory();
     return gpu->pinned() == 0;
   });
 }
@@ -360,19 +368,19 @@ INSTANTIATE_TEST_SUITE_P(sources, copies_to_a_host, ::testing::Values("host", "c
 
 TEST_P(copies_to_a_host, do_not_outlive_the_target) {
   if (!has_device(GetParam())) GTEST_SKIP() << "this machine has no device '" << GetParam() << "'";
-  const side from(GetParam());
-  const auto source = from.holding(values(count, 1));
-  const auto kept = from.allocate(count);
+  const side source_side(GetParam());
+  const auto source = source_side.holding(values(count, 1));
+  const auto kept = source_side.allocate(count);
   gate closed;
-  closed.hold(from.stream);
+  closed.hold(source_side.stream);
   {
-    const side to(open_host_device(), {.drain_timeout = std::chrono::milliseconds(50)});
-    const auto target = to.allocate(count);
-    (void)enqueue_copy(target, to.stream, source, from.stream);
+    const side target_side(open_host_device(), {.drain_timeout = std::chrono::milliseconds(50)});
+    const auto target = target_side.allocate(count);
+    (void)enqueue_copy(target, target_side.stream, source, source_side.stream);
   }
   closed.open();
-  (void)enqueue_copy(kept, from.other, source, from.other);
-  EXPECT_EQ(download(kept, from.other), values(count, 1));
+  (void)enqueue_copy(kept, source_side.other, source, source_side.other);
+  EXPECT_EQ(download(kept, source_side.other), values(count, 1));
 }
 
 // Between GPUs

@@ -47,12 +47,12 @@ class copies : public ::testing::TestWithParam<ends> {
     for (const auto& name : {GetParam().source, GetParam().target}) {
       if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
     }
-    from_ = std::make_unique<side>(GetParam().source);
-    if (!GetParam().one_runtime) to_ = std::make_unique<side>(GetParam().target);
+    source_side_ = std::make_unique<side>(GetParam().source);
+    if (!GetParam().one_runtime) target_side_ = std::make_unique<side>(GetParam().target);
   }
   void TearDown() override {
-    if (!from_) return;
-    for (const auto* s : {&from(), &to()}) {
+    if (!source_side_) return;
+    for (const auto* s : {&source_side(), &target_side()}) {
       s->stream.synchronize();
       s->other.synchronize();
       // Another thread returns imports.
@@ -61,10 +61,10 @@ class copies : public ::testing::TestWithParam<ends> {
       EXPECT_EQ(s->runtime->statistics().recorders_abandoned, 0u);
     }
   }
-  [[nodiscard]] side& from() const { return *from_; }
-  [[nodiscard]] side& to() const { return to_ ? *to_ : *from_; }
+  [[nodiscard]] side& source_side() const { return *source_side_; }
+  [[nodiscard]] side& target_side() const { return target_side_ ? *target_side_ : *source_side_; }
   timeline_point copy(const words& target, const words& source) const {
-    return enqueue_copy(target, to().stream, source, from().stream);
+    return enqueue_copy(target, target_side().stream, source, source_side().stream);
   }
   [[nodiscard]] values draw(std::size_t count) {
     return random_values<std::uint32_t>(random_, count);
@@ -75,8 +75,8 @@ class copies : public ::testing::TestWithParam<ends> {
 
  private:
   std::mt19937_64 random_ = make_generator();
-  std::unique_ptr<side> from_;
-  std::unique_ptr<side> to_;
+  std::unique_ptr<side> source_side_;
+  std::unique_ptr<side> target_side_;
 };
 INSTANTIATE_TEST_SUITE_P(ends, copies,
                          ::testing::Values(ends{"host", "host", true}, ends{"host", "host"},
@@ -89,10 +89,10 @@ TEST_P(copies, carry_every_element) {
   for (int round = 0; round < 40; ++round) {
     const auto count = round == 0 ? 0 : number(1, round % 8 == 7 ? 300'000 : 3000);
     const auto expected = draw(count);
-    const auto target = to().allocate(count);
-    const auto point = copy(target, from().holding(expected));
-    EXPECT_EQ(point.stream, to().stream.id());
-    ASSERT_EQ(download(target, to().other), expected);
+    const auto target = target_side().allocate(count);
+    const auto point = copy(target, source_side().holding(expected));
+    EXPECT_EQ(point.stream, target_side().stream.id());
+    ASSERT_EQ(download(target, target_side().other), expected);
   }
 }
 
@@ -101,77 +101,79 @@ TEST_P(copies, of_parts_leave_the_rest_alone) {
     const auto size = number(10, 2000);
     const auto count = number(1, size);
     const auto first = number(0, size - count);
-    const auto at = number(0, size - count);
+    const auto offset = number(0, size - count);
     const auto in = draw(size);
     auto expected = draw(size);
-    const auto target = to().holding(expected);
-    (void)copy(target.subspan(at, count), from().holding(in).subspan(first, count));
+    const auto target = target_side().holding(expected);
+    (void)copy(target.subspan(offset, count), source_side().holding(in).subspan(first, count));
     std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(first), count,
-                expected.begin() + static_cast<std::ptrdiff_t>(at));
-    ASSERT_EQ(download(target, to().other), expected);
+                expected.begin() + static_cast<std::ptrdiff_t>(offset));
+    ASSERT_EQ(download(target, target_side().other), expected);
   }
 }
 
 TEST_P(copies, come_after_earlier_writes_and_before_later_ones) {
   const std::size_t count = number(1000, 5000);
-  const auto source = from().holding(values(count, 1));
-  const auto target = to().holding(values(count, 2));
+  const auto source = source_side().holding(values(count, 1));
+  const auto target = target_side().holding(values(count, 2));
   gate closed;
-  closed.hold(from().other);
-  (void)launch_fill(source, 3, from().other);  // has not run
+  closed.hold(source_side().other);
+  (void)launch_fill(source, 3, source_side().other);  // has not run
   const auto point = copy(target, source);
-  EXPECT_FALSE(to().done(point));
-  (void)launch_fill(source, 4, from().other);  // the copy must not read this value
-  const auto later = to().allocate(count);
-  (void)enqueue_copy(later, to().other, target, to().other);  // reads the copy
+  EXPECT_FALSE(target_side().done(point));
+  (void)launch_fill(source, 4, source_side().other);  // the copy must not read this value
+  const auto later = target_side().allocate(count);
+  (void)enqueue_copy(later, target_side().other, target, target_side().other);  // reads the copy
   closed.open();
-  EXPECT_EQ(download(later, to().other), values(count, 3));
-  EXPECT_EQ(download(source, from().stream), values(count, 4));
+  EXPECT_EQ(download(later, target_side().other), values(count, 3));
+  EXPECT_EQ(download(source, source_side().stream), values(count, 4));
 }
 
 TEST_P(copies, wait_for_earlier_uses_of_the_target) {
   const std::size_t count = number(1000, 5000);
-  const auto source = from().holding(values(count, 1));
-  const auto target = to().holding(values(count, 2));
-  const auto kept = to().allocate(count);
+  const auto source = source_side().holding(values(count, 1));
+  const auto target = target_side().holding(values(count, 2));
+  const auto kept = target_side().allocate(count);
   gate closed;
-  closed.hold(to().other);
-  (void)enqueue_copy(kept, to().other, target, to().other);  // reads it, and has not run
+  closed.hold(target_side().other);
+  (void)enqueue_copy(kept, target_side().other, target,
+                     target_side().other);  // reads it, and has not run
   const auto point = copy(target, source);
-  EXPECT_FALSE(to().done(point));
+  EXPECT_FALSE(target_side().done(point));
   closed.open();
-  EXPECT_EQ(download(target, to().stream), values(count, 1));
-  EXPECT_EQ(download(kept, to().stream), values(count, 2));
+  EXPECT_EQ(download(target, target_side().stream), values(count, 1));
+  EXPECT_EQ(download(kept, target_side().stream), values(count, 2));
 }
 
 TEST_P(copies, keep_what_they_touch) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it frees behind a gate");
   const std::size_t count = number(1000, 5000);
-  const auto kept = to().allocate(count);
+  const auto kept = target_side().allocate(count);
   gate closed;
   {
-    const auto source = from().holding(values(count, 9));
-    const auto target = to().allocate(count);
-    closed.hold(from().stream);
+    const auto source = source_side().holding(values(count, 9));
+    const auto target = target_side().allocate(count);
+    closed.hold(source_side().stream);
     (void)copy(target, source);
-    (void)enqueue_copy(kept, to().other, target, to().other);
+    (void)enqueue_copy(kept, target_side().other, target, target_side().other);
   }
-  const auto again = from().holding(values(0));
-  const auto other = from().runtime->allocate<std::uint32_t>(count, from().other, "other");
-  (void)launch_fill(other, 5, from().other);
+  const auto again = source_side().holding(values(0));
+  const auto other =
+      source_side().runtime->allocate<std::uint32_t>(count, source_side().other, "other");
+  (void)launch_fill(other, 5, source_side().other);
   closed.open();
-  EXPECT_EQ(download(kept, to().other), values(count, 9));
+  EXPECT_EQ(download(kept, target_side().other), values(count, 9));
 }
 
 TEST_P(copies, of_several_threads_do_not_wait_for_each_other_for_ever) {
   constexpr int threads = 4;
-  const auto a = from().holding(values(500, 0));
-  const auto b = to().holding(values(500, 0));
+  const auto a = source_side().holding(values(500, 0));
+  const auto b = target_side().holding(values(500, 0));
   std::vector<std::thread> clients;
   for (int t = 0; t < threads; ++t) {
     clients.emplace_back([&, t] {
-      const auto here = from().runtime->create_stream();
-      const auto there = to().runtime->create_stream();
+      const auto here = source_side().runtime->create_stream();
+      const auto there = target_side().runtime->create_stream();
       for (int i = 0; i < 25; ++i) {
         if (t % 2 == 0) {
           (void)enqueue_copy(b, there, a, here);
@@ -184,29 +186,29 @@ TEST_P(copies, of_several_threads_do_not_wait_for_each_other_for_ever) {
     });
   }
   for (auto& client : clients) client.join();
-  EXPECT_EQ(download(a, from().stream), values(500, 0));
-  EXPECT_EQ(download(b, to().stream), values(500, 0));
+  EXPECT_EQ(download(a, source_side().stream), values(500, 0));
+  EXPECT_EQ(download(b, target_side().stream), values(500, 0));
 }
 
 TEST_P(copies, refuse_what_does_not_fit) {
-  const auto a = from().holding(values(10, 1));
-  const auto b = to().holding(values(10, 2));
+  const auto a = source_side().holding(values(10, 1));
+  const auto b = target_side().holding(values(10, 2));
   EXPECT_TRUE(throws(errc::invalid_argument, "target has 10 elements, but source has 9",
                      [&] { (void)copy(b, a.subspan(0, 9)); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "target: the reference is empty",
                      [&] { (void)copy({}, words{}); }));
   EXPECT_TRUE(throws(errc::stream_misuse,
                      "stream: no stream was given; must be a stream of the runtime of target",
-                     [&] { (void)enqueue_copy(b, {}, a, from().stream); }));
+                     [&] { (void)enqueue_copy(b, {}, a, source_side().stream); }));
   const side stranger("host");
   EXPECT_TRUE(throws(errc::stream_misuse, "stream: not a stream",
-                     [&] { (void)enqueue_copy(b, stranger.stream, a, from().stream); }));
+                     [&] { (void)enqueue_copy(b, stranger.stream, a, source_side().stream); }));
   if (GetParam().one_runtime) {
     EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
                        [&] { (void)copy(a.subspan(0, 5), a.subspan(4, 5)); }));
     (void)copy(a.subspan(0, 5), a.subspan(5, 5));
-    const auto again =
-        import_dlpack(*from().runtime, export_dlpack(*from().runtime, a), {.ready = true});
+    const auto again = import_dlpack(*source_side().runtime,
+                                     export_dlpack(*source_side().runtime, a), {.ready = true});
     const auto same = again.as<std::uint32_t>();
     EXPECT_TRUE(throws(errc::invalid_argument, "target and source overlap",
                        [&] { (void)copy(a.subspan(0, 5), same.subspan(4, 5)); }));
@@ -214,66 +216,70 @@ TEST_P(copies, refuse_what_does_not_fit) {
     EXPECT_TRUE(
         throws(errc::stream_misuse,
                "source_stream: no stream was given; must be a stream of the runtime of source",
-               [&] { (void)enqueue_copy(b, to().stream, a); }));
+               [&] { (void)enqueue_copy(b, target_side().stream, a); }));
     EXPECT_TRUE(throws(errc::stream_misuse, "source_stream: not a stream",
-                       [&] { (void)enqueue_copy(b, to().stream, a, stranger.stream); }));
+                       [&] { (void)enqueue_copy(b, target_side().stream, a, stranger.stream); }));
   }
-  from().runtime->deallocate(a.block());
+  source_side().runtime->deallocate(a.block());
   EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)copy(b, a); }));
-  const auto c = from().holding(values(10, 1));
-  to().runtime->deallocate(b.block());
+  const auto c = source_side().holding(values(10, 1));
+  target_side().runtime->deallocate(b.block());
   EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)copy(b, c); }));
 }
 
 // A failure on a host device fails the copy on any device.
 TEST_P(copies, of_what_failed_fail) {
   if (GetParam().source != "host") GTEST_SKIP() << "launches fail on host devices only";
-  const auto source = from().allocate(100);
-  const auto target = to().holding(values(100, 2));
-  const auto after = to().allocate(100);
+  const auto source = source_side().allocate(100);
+  const auto target = target_side().holding(values(100, 2));
+  const auto after = target_side().allocate(100);
   gate closed;
-  closed.hold(from().other);
-  auto recorder = begin_write(source, from().other);
-  submit_host_task(from().other, [] { throw error(errc::library_failure, "for this test"); });
+  closed.hold(source_side().other);
+  auto recorder = begin_write(source, source_side().other);
+  submit_host_task(source_side().other,
+                   [] { throw error(errc::library_failure, "for this test"); });
   (void)recorder.commit();
   // Queued before the failure is known.
   const auto point = copy(target, source);
-  const auto next = enqueue_copy(after, to().other, target, to().other);
+  const auto next = enqueue_copy(after, target_side().other, target, target_side().other);
   closed.open();
-  await([&] { return to().done(point) && to().done(next); });
-  auto* t = detail::runtime_core::of(*to().runtime)->find(point.stream);
+  await([&] { return target_side().done(point) && target_side().done(next); });
+  auto* t = detail::runtime_core::of(*target_side().runtime)->find(point.stream);
   const auto why = t->failure_of(point.ticket);
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code(), errc::upstream_failed);
   EXPECT_NE(std::string(why->what()).find("for this test"), std::string::npos) << why->what();
-  EXPECT_TRUE(detail::runtime_core::of(*to().runtime)->find(next.stream)->failure_of(next.ticket));
-  EXPECT_TRUE(throws(errc::upstream_failed, "for this test",
-                     [&] { (void)enqueue_copy(after, to().other, target, to().other); }));
+  EXPECT_TRUE(
+      detail::runtime_core::of(*target_side().runtime)->find(next.stream)->failure_of(next.ticket));
+  EXPECT_TRUE(throws(errc::upstream_failed, "for this test", [&] {
+    (void)enqueue_copy(after, target_side().other, target, target_side().other);
+  }));
   EXPECT_TRUE(throws(errc::upstream_failed, "for this test", [&] { (void)copy(target, source); }));
   // A write of the whole block clears the failure.
-  (void)launch_fill(target, 6, to().stream);
-  EXPECT_EQ(download(target, to().other), values(100, 6));
+  (void)launch_fill(target, 6, target_side().stream);
+  EXPECT_EQ(download(target, target_side().other), values(100, 6));
 }
 
 TEST_P(copies, fail_when_the_device_of_the_source_is_lost) {
   if (GetParam().source != "host" || GetParam().one_runtime) {
     GTEST_SKIP() << "the loss of a host device that is not the target's";
   }
-  const auto target = to().holding(values(100, 2));
+  const auto target = target_side().holding(values(100, 2));
   {
     side lost("host");
     const auto source = lost.holding(values(100, 1));
     gate closed;
     closed.hold(lost.stream);
-    const auto point = enqueue_copy(target, to().stream, source, lost.stream);
+    const auto point = enqueue_copy(target, target_side().stream, source, lost.stream);
     lost.runtime->device().lose(error(errc::device_lost, "for this test"));
     closed.open();
-    await([&] { return to().done(point); });
-    EXPECT_TRUE(
-        detail::runtime_core::of(*to().runtime)->find(point.stream)->failure_of(point.ticket));
+    await([&] { return target_side().done(point); });
+    EXPECT_TRUE(detail::runtime_core::of(*target_side().runtime)
+                    ->find(point.stream)
+                    ->failure_of(point.ticket));
   }
-  (void)launch_fill(target, 6, to().stream);
-  EXPECT_EQ(download(target, to().other), values(100, 6));
+  (void)launch_fill(target, 6, target_side().stream);
+  EXPECT_EQ(download(target, target_side().other), values(100, 6));
 }
 
 // Over three runtimes

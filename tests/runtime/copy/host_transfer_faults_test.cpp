@@ -80,9 +80,9 @@ TEST(host_transfer_faults, the_owner_of_the_memory_is_destroyed_by_the_reclaim_t
     reclaimed = detail::runtime_core::of(*gpu.runtime)->reclaims_here();
     destroyed = true;
   });
-  moving made;
-  made.transfer = host_transfer::upload(gpu.stream, std::move(owner), target.bytes());
-  made = launch(std::move(made), target, access_kind::write, gpu.stream);
+  moving movement;
+  movement.transfer = host_transfer::upload(gpu.stream, std::move(owner), target.bytes());
+  movement = launch(std::move(movement), target, access_kind::write, gpu.stream);
   await([&] { return destroyed.load(); });
   EXPECT_TRUE(reclaimed);
   gpu.stream.synchronize();
@@ -110,7 +110,7 @@ TEST(host_transfer_faults, a_lost_device_comes_to_rest) {
   for (int round = 0; round < 20; ++round) {
     const auto real = open_host_device();
     const auto device = std::make_shared<pinning_gpu>(real);
-    std::vector<moving> made;
+    std::vector<moving> movements;
     std::vector<std::weak_ptr<values>> memory;
     {
       const side gpu(device);
@@ -118,8 +118,8 @@ TEST(host_transfer_faults, a_lost_device_comes_to_rest) {
       gate closed;
       if (round % 2 == 0) closed.hold(gpu.stream);
       for (int i = 0; i < 3; ++i) {
-        made.push_back(start_upload(target, values(count, 2), gpu.stream));
-        made.push_back(start_download(target, gpu.stream));
+        movements.push_back(start_upload(target, values(count, 2), gpu.stream));
+        movements.push_back(start_download(target, gpu.stream));
       }
       for (auto spins = random() % 100'000; spins != 0; --spins) {
         if (device->lost()) break;
@@ -129,8 +129,8 @@ TEST(host_transfer_faults, a_lost_device_comes_to_rest) {
                          [&] { (void)start_upload(target, values(count, 2), gpu.stream); }));
       closed.open();
       real->synchronize(gpu.stream.ref().native());
-      for (auto& m : made) memory.emplace_back(m.memory);
-      made.clear();
+      for (auto& m : movements) memory.emplace_back(m.memory);
+      movements.clear();
     }
     // The staging thread has released its objects.
     for (const auto& m : memory) EXPECT_TRUE(m.expired());
@@ -141,17 +141,17 @@ TEST(host_transfer_faults, a_runtime_ends_with_transfers_that_cannot_end) {
   const auto real = open_host_device();
   const auto device = std::make_shared<pinning_gpu>(real);
   gate closed;
-  std::vector<moving> made;
+  std::vector<moving> movements;
   {
     const side gpu(device, {.drain_timeout = std::chrono::milliseconds(20)});
     const auto target = gpu.holding(values(count, 1));
     closed.hold(gpu.stream);
-    made.push_back(start_upload(target, values(count, 2), gpu.stream));
-    made.push_back(start_download(target, gpu.stream));
+    movements.push_back(start_upload(target, values(count, 2), gpu.stream));
+    movements.push_back(start_download(target, gpu.stream));
   }
   EXPECT_TRUE(device->lost());
   closed.open();
-  made.clear();
+  movements.clear();
 }
 
 TEST(host_transfer_faults, a_retired_stream_takes_none) {

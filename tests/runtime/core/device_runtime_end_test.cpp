@@ -121,10 +121,10 @@ TEST(shut_down, declares_the_device_lost_when_its_time_is_over) {
 TEST_P(runtime_on, what_is_freed_after_a_loss_is_lost_and_not_outstanding) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("what a lost GPU held stays with it");
   device_runtime lost(open_device(GetParam()));
-  const auto on = lost.create_stream();
-  (void)lost.allocate_bytes(100, on);
-  auto a = lost.allocate_bytes(1000, on);
-  const auto b = lost.allocate_bytes(200, on);
+  const auto stream = lost.create_stream();
+  (void)lost.allocate_bytes(100, stream);
+  auto a = lost.allocate_bytes(1000, stream);
+  const auto b = lost.allocate_bytes(200, stream);
   EXPECT_EQ(lost.statistics().bytes_lost, 0u);
   lost.device().lose(error(errc::device_lost, "for this test"));
   EXPECT_EQ(lost.statistics().bytes_lost, 0u) << "it is in somebody's hands";
@@ -193,8 +193,8 @@ TEST_P(runtime_on, may_end_while_recorders_begin_and_end_on_other_threads) {
     std::atomic<int> started{0};
     std::atomic<bool> ended{false};
     std::vector<std::thread> threads;
-    for (auto& own : streams) {
-      threads.emplace_back([&, s = std::move(own)] {
+    for (auto& thread_stream : streams) {
+      threads.emplace_back([&, s = std::move(thread_stream)] {
         std::optional<launch_recorder> last;
         for (int after = 0; after < 3;) {
           last.emplace(launch_recorder::strict(s));
@@ -257,12 +257,12 @@ class ending_runtime {
     thread_.join();
     detail::slow_wait::set_patience(3000ms);
   }
-  /// Waits for the report that the end waits for `what`. Returns false if the runtime ends first.
-  [[nodiscard]] bool waits_for(const std::string& what) const {
+  /// Waits for the report that the end waits for `text`. Returns false if the runtime ends first.
+  [[nodiscard]] bool waits_for(const std::string& text) const {
     bool said = false;
     await([&] {
       const bool ended = ended_.load();
-      said = reports_.text().find(what) != std::string::npos;
+      said = reports_.text().find(text) != std::string::npos;
       return said || ended;
     });
     return said;
@@ -343,9 +343,9 @@ TEST_P(runtime_with, ends_although_a_late_launch_does_not) {
 TEST_P(runtime_on, dropping_references_on_other_threads_may_meet_its_end) {
   for (int round = 0; round < 20; ++round) {
     auto owned = std::make_unique<device_runtime>(open_device(GetParam()));
-    const auto on = owned->create_stream();
+    const auto stream = owned->create_stream();
     std::vector<block_ref> refs;
-    for (int i = 0; i < 50; ++i) refs.push_back(owned->allocate_bytes(256, on));
+    for (int i = 0; i < 50; ++i) refs.push_back(owned->allocate_bytes(256, stream));
     std::atomic<bool> go{false};
     std::thread dropping([&] {
       await([&] { return go.load(); });

@@ -139,12 +139,12 @@ TEST_P(runtime_on, statistics_may_be_asked_for_while_others_allocate_and_launch)
   std::vector<std::thread> users;
   for (std::size_t t = 0; t < threads; ++t) {
     users.emplace_back([&] {
-      const auto on = runtime().create_stream();
+      const auto thread_stream = runtime().create_stream();
       for (int round = 0; round < 200; ++round) {
         std::vector<gpu_ref<float>> blocks;
         for (std::size_t i = 0; i < at_once; ++i) {
-          blocks.push_back(runtime().allocate<float>(100, on));
-          (void)launch(on, blocks.back(), access_kind::write);
+          blocks.push_back(runtime().allocate<float>(100, thread_stream));
+          (void)launch(thread_stream, blocks.back(), access_kind::write);
         }
       }
       ++done;
@@ -318,11 +318,11 @@ TEST_P(runtime_on, finish_misses_no_use_of_another_thread) {
     const auto theirs = runtime().prepare_use(a.block(), second, access_kind::write);
     std::atomic<int> arrived{0};
     std::atomic<int> reports{0};
-    const auto finish = [&](stream_ref on, use_ticket ticket) {
+    const auto finish = [&](stream_ref stream, use_ticket ticket) {
       arrived.fetch_add(1);
       await([&] { return arrived.load() == 2; });
       try {
-        (void)runtime().finish_use(a.block(), on, access_kind::write, ticket);
+        (void)runtime().finish_use(a.block(), stream, access_kind::write, ticket);
       } catch (const error&) {
         reports.fetch_add(1);
       }
@@ -396,21 +396,24 @@ TEST_P(runtime_on, the_first_use_of_scratch_memory_is_ordered_after_its_allocati
 
 TEST_P(runtime_on, uses_of_foreign_or_untracked_memory_are_refused) {
   device_runtime other(open_device(GetParam()), {.resource = make_direct_resource()});
-  const auto on = other.create_stream();
-  const auto untracked = other.allocate<float>(16, on);
+  const auto other_stream = other.create_stream();
+  const auto untracked = other.allocate<float>(16, other_stream);
   for (const auto& block : {untracked.block(), block_ref()}) {
     EXPECT_TRUE(throws(errc::stream_misuse, "does not belong",
                        [&] { (void)runtime().prepare_use(block, stream(), access_kind::read); }));
     EXPECT_TRUE(throws(errc::stream_misuse, "does not belong",
                        [&] { (void)runtime().record_use(block, stream(), access_kind::read); }));
   }
-  EXPECT_TRUE(throws(errc::stream_misuse, "does not track",
-                     [&] { (void)other.prepare_use(untracked.block(), on, access_kind::read); }));
-  EXPECT_TRUE(throws(errc::stream_misuse, "does not track",
-                     [&] { (void)other.record_use(untracked.block(), on, access_kind::read); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "does not track", [&] {
+    (void)other.prepare_use(untracked.block(), other_stream, access_kind::read);
+  }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "does not track", [&] {
+    (void)other.record_use(untracked.block(), other_stream, access_kind::read);
+  }));
   const auto mine = runtime().allocate<float>(16, stream());
-  EXPECT_TRUE(throws(errc::stream_misuse, "not a stream of this runtime",
-                     [&] { (void)runtime().prepare_use(mine.block(), on, access_kind::read); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "not a stream of this runtime", [&] {
+    (void)runtime().prepare_use(mine.block(), other_stream, access_kind::read);
+  }));
 }
 
 // Refused calls

@@ -10,9 +10,9 @@ namespace sluice::test {
 /// device_runtime_test.cpp instantiates the tests.
 class runtime_on : public device_test {
  protected:
-  /// Publishes a launch on `on` that uses all of `ref` and enqueues nothing.
-  timeline_point launch(stream_ref on, const gpu_ref<float>& ref, access_kind access) {
-    auto recorder = launch_recorder::strict(on);
+  /// Publishes a launch on `stream` that uses all of `ref` and enqueues nothing.
+  timeline_point launch(stream_ref stream, const gpu_ref<float>& ref, access_kind access) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.use(ref.block(), access, true);
     recorder.preflight();
     return recorder.commit();

@@ -45,8 +45,8 @@ TEST_P(gpu_ref_on, says_that_it_is_stale_on_another_runtime_too) {
   gpu_ref<float> orphan;
   {
     device_runtime gone(open_device(GetParam()));
-    const auto on = gone.create_stream();
-    orphan = gone.allocate<float>(4, on, "orphan");
+    const auto stream = gone.create_stream();
+    orphan = gone.allocate<float>(4, stream, "orphan");
   }
   const auto& block = orphan.block();
   const auto refused = [](const auto& call) {

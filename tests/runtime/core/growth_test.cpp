@@ -91,7 +91,7 @@ class growth_on : public named_device_test {
   }
 
   [[nodiscard]] device_runtime& runtime() const { return *runtime_; }
-  [[nodiscard]] const stream& on(std::size_t i) const { return streams_[i % stream_count]; }
+  [[nodiscard]] const stream& nth_stream(std::size_t i) const { return streams_[i % stream_count]; }
   /// The memory that users hold, and the memory that the pool took for it.
   [[nodiscard]] memory_counters held() const { return held_->counters(); }
   [[nodiscard]] memory_counters taken() const { return taken_->counters(); }
@@ -123,10 +123,10 @@ class growth_on : public named_device_test {
 INSTANTIATE_TEST_SUITE_P(devices, growth_on, every_device(), parameter_name);
 
 TEST_P(growth_on, a_block_that_is_read_often_keeps_a_point_per_stream) {
-  const auto a = runtime().allocate<std::uint32_t>(1000, on(0), "read often");
+  const auto a = runtime().allocate<std::uint32_t>(1000, nth_stream(0), "read often");
   const auto before = runtime().statistics().points;
   for (int i = 0; i < launches(); ++i) {
-    use(a, {}, on(static_cast<std::size_t>(i)));
+    use(a, {}, nth_stream(static_cast<std::size_t>(i)));
     if (i % 4096 == 0) {
       ASSERT_LE(uses_of(a).all.size(), stream_count);
       ASSERT_LE(runtime().statistics().points, before + stream_count);
@@ -139,9 +139,9 @@ TEST_P(growth_on, a_block_that_is_read_often_keeps_a_point_per_stream) {
 
 TEST_P(growth_on, events_are_as_many_as_launches_in_flight_need) {
   constexpr std::size_t in_flight = 500;
-  const auto a = runtime().allocate<std::uint32_t>(1000, on(0));
+  const auto a = runtime().allocate<std::uint32_t>(1000, nth_stream(0));
   for (std::size_t i = 0; i < static_cast<std::size_t>(launches()); ++i) {
-    use(a, {}, on(i));
+    use(a, {}, nth_stream(i));
     if (i % in_flight == in_flight - 1) rest();
   }
   rest();
@@ -151,12 +151,12 @@ TEST_P(growth_on, events_are_as_many_as_launches_in_flight_need) {
 // Only the launches themselves query how far the stream has advanced.
 TEST_P(growth_on, a_stream_that_nobody_synchronises_keeps_few_events) {
   constexpr std::size_t in_flight = 256;
-  const auto a = runtime().allocate<std::uint32_t>(64, on(0));
+  const auto a = runtime().allocate<std::uint32_t>(64, nth_stream(0));
   rest();
   const auto before = runtime().statistics().events;
-  throttle few(on(0), in_flight);
+  throttle few(nth_stream(0), in_flight);
   for (int i = 0; i < std::min(launches(), 100'000); ++i) {
-    use(a, a, on(0));
+    use(a, a, nth_stream(0));
     few.pass();
   }
   // A ring that is more than half full is queried. If that does not help, it doubles, and smaller
@@ -174,11 +174,11 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   constexpr std::size_t largest = 1063;
   std::vector<gpu_ref<std::uint32_t>> in;
   for (std::size_t i = 0; i < inputs; ++i) {
-    in.push_back(runtime().allocate<std::uint32_t>(256, on(i), "input"));
+    in.push_back(runtime().allocate<std::uint32_t>(256, nth_stream(i), "input"));
   }
   const auto round = [&](int count) {
     for (int i = 0; i < count; ++i) {
-      const auto& stream = on(random() % stream_count);
+      const auto& stream = nth_stream(random() % stream_count);
       // The result is dropped at once, so its memory returns to the pool with the points of this
       // launch.
       const auto out = runtime().allocate<std::uint32_t>(
@@ -191,7 +191,7 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   // Events: between two rests a stream takes at most one ticket for each launch and one for its
   // allocation. Its rings also hold reserved tickets.
   for (std::size_t s = 0; s < stream_count; ++s) {
-    auto& tickets = *detail::timeline::of(on(s).ref());
+    auto& tickets = *detail::timeline::of(nth_stream(s).ref());
     for (int i = 0; i < 2 * max_in_flight; ++i) tickets.reserve();
     for (int i = 0; i < 2 * max_in_flight; ++i) tickets.unreserve();
   }
@@ -204,7 +204,7 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
       for (auto elements = smallest; elements <= largest; ++elements) {
         const auto size = detail::size_class(elements * sizeof(std::uint32_t));
         if (std::exchange(last, size) == size) continue;
-        every.push_back(runtime().allocate<std::uint32_t>(elements, on(s), "result"));
+        every.push_back(runtime().allocate<std::uint32_t>(elements, nth_stream(s), "result"));
       }
     }
   }
@@ -212,7 +212,7 @@ TEST_P(growth_on, a_million_launches_later_all_is_where_it_began) {
   // Points: a read on a stream that has a point replaces it by the newer one. A read on another
   // stream adds a point and removes those known to have completed; nothing queries for more.
   for (const auto& block : in) {
-    for (std::size_t s = 0; s < stream_count; ++s) use(block, {}, on(s));
+    for (std::size_t s = 0; s < stream_count; ++s) use(block, {}, nth_stream(s));
     ASSERT_EQ(uses_of(block).all.size(), stream_count);
   }
   round(20'000);  // lets everything else grow
@@ -258,8 +258,8 @@ TEST_P(growth_on, results_read_on_other_streams_take_no_more_than_is_in_use) {
           detail::timeline::of(stream)->wait_until(oldest.ticket);
           reads.pop_front();
         }
-        const auto& writer = on(random() % stream_count);
-        const auto& reader = on(random() % stream_count);
+        const auto& writer = nth_stream(random() % stream_count);
+        const auto& reader = nth_stream(random() % stream_count);
         const auto result = runtime().allocate<std::uint32_t>(1024, writer, "result");
         use({}, result, writer);
         reads.emplace_back(reader, use(result, {}, reader));
@@ -281,15 +281,15 @@ TEST_P(growth_on, streams_that_come_and_go_leave_nothing_but_their_number) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER(
       "for its sake no completed point counts, and the events of a stream go by that");
   const int many = host::thread_sanitizer_on ? 500 : 10'000;
-  const auto shared = runtime().allocate<std::uint32_t>(256, on(0), "shared");
-  use({}, shared, on(0));
+  const auto shared = runtime().allocate<std::uint32_t>(256, nth_stream(0), "shared");
+  use({}, shared, nth_stream(0));
   const auto churn = [&](int streams) {
     for (int i = 0; i < streams; ++i) {
       const auto passing = runtime().create_stream();
       const auto out = runtime().allocate<std::uint32_t>(64, passing, "result");
       use(shared, out, passing);
-      use(out, {}, on(static_cast<std::size_t>(i)));
-      use({}, shared, on(static_cast<std::size_t>(i)));  // waits for the temporary stream
+      use(out, {}, nth_stream(static_cast<std::size_t>(i)));
+      use({}, shared, nth_stream(static_cast<std::size_t>(i)));  // waits for the temporary stream
       if (i % 64 == 63) rest();
     }
     rest();

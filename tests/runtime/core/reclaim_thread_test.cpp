@@ -49,10 +49,10 @@ TEST(reclaim_thread, needs_no_memory_for_what_waits) {
   } last;
   core.reclaim_after(
       {}, {},
-      [](void* to, allocation) noexcept {
-        static_cast<answer*>(to)->unused = allocation_is_to_fail();
+      [](void* context, allocation) noexcept {
+        static_cast<answer*>(context)->unused = allocation_is_to_fail();
         fail_allocation(0);
-        static_cast<answer*>(to)->times.fetch_add(1);
+        static_cast<answer*>(context)->times.fetch_add(1);
       },
       &last);
   await([&] { return last.times.load() == 1; });

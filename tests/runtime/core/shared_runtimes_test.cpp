@@ -64,8 +64,8 @@ TEST(shared_runtimes, refuse_everything_from_their_end_on) {
   (void)all.get(host(0));
   auto& last = all.get(host(1));
   // The first runtime is refused before the last one has been destroyed.
-  const auto on = last.create_stream();
-  last.device().notify(on.ref().native(), [&] {
+  const auto stream = last.create_stream();
+  last.device().notify(stream.ref().native(), [&] {
     await([&] {
       try {
         (void)all.get(host(0));
@@ -76,7 +76,7 @@ TEST(shared_runtimes, refuse_everything_from_their_end_on) {
     });
     refuses();
   });
-  (void)last.record_use(last.allocate_bytes(16, on), on, access_kind::write);
+  (void)last.record_use(last.allocate_bytes(16, stream), stream, access_kind::write);
   all.end();
   EXPECT_EQ(refused, 2);
   refuses();

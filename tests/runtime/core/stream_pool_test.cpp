@@ -93,10 +93,10 @@ TEST_P(stream_pool_on, hands_a_stream_out_again_only_when_its_work_is_done) {
 
 TEST_P(stream_pool_on, gives_streams_that_compute) {
   stream_pool pool(runtime(), {.size = 2, .priority = stream_priority::high});
-  const auto on = pool.acquire();
-  const auto a = runtime().allocate<std::uint32_t>(1000, on);
-  (void)launch_fill(a, 42, on);
-  EXPECT_EQ(download(a, on), std::vector<std::uint32_t>(1000, 42));
+  const auto stream = pool.acquire();
+  const auto a = runtime().allocate<std::uint32_t>(1000, stream);
+  (void)launch_fill(a, 42, stream);
+  EXPECT_EQ(download(a, stream), std::vector<std::uint32_t>(1000, 42));
 }
 
 TEST_P(stream_pool_on, may_go_before_its_streams_and_after_the_runtime) {
@@ -172,14 +172,14 @@ TEST(stream_pool, asks_about_a_few_busy_streams_and_lets_others_use_it_meanwhile
     while (all.size() < size) all.push_back(pool.acquire());
     for (const auto& one : all) closed.hold(one);
   }
-  std::size_t asked = 0;
+  std::size_t queries = 0;
   device->as_it_is_asked = [&] {
-    ++asked;
+    ++queries;
     std::thread([&] { EXPECT_EQ(pool.acquired(), 0u); }).join();
   };
   EXPECT_EQ(pool.try_acquire(), std::nullopt);
-  EXPECT_GT(asked, 0u);
-  EXPECT_LE(asked, stream_pool::max_asked);
+  EXPECT_GT(queries, 0u);
+  EXPECT_LE(queries, stream_pool::max_asked);
   device->as_it_is_asked = [] {
   };
   closed.open();

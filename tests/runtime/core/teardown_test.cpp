@@ -190,14 +190,14 @@ struct kept_of_a_copy {
   static detail::shared_runtimes all(open_any);
   auto& first = all.get(parse_device_id(devices.first));
   auto& second = all.get(parse_device_id(devices.second));
-  auto& from = devices.copy_to_first ? second : first;
-  auto& to = devices.copy_to_first ? first : second;
-  use(from, older.source);
-  use(to, older.target);
-  older.devices = {from.shared_device(), to.shared_device()};
+  auto& source = devices.copy_to_first ? second : first;
+  auto& target = devices.copy_to_first ? first : second;
+  use(source, older.source);
+  use(target, older.target);
+  older.devices = {source.shared_device(), target.shared_device()};
   for (const auto* k : {&older.source, &older.target}) k->stream->synchronize();
   // The host device's part of the copy does not run before the runtimes end.
-  const bool from_host = from.device().id().kind == device_kind::host;
+  const bool from_host = source.device().id().kind == device_kind::host;
   const auto held = (from_host ? older.source : older.target).stream->ref();
   held.device().notify(held.native(), [] {
     await([] {
@@ -211,7 +211,8 @@ struct kept_of_a_copy {
   });
   const auto copied = enqueue_copy(*older.target.ref, *older.target.stream, *older.source.ref,
                                    *older.source.stream);
-  if (detail::runtime_core::of(to)->find(copied.stream)->advance() >= copied.ticket) std::exit(3);
+  if (detail::runtime_core::of(target)->find(copied.stream)->advance() >= copied.ticket)
+    std::exit(3);
   std::exit(0);
 }
 

@@ -169,20 +169,21 @@ class cuda_capture : public ::testing::Test {
     return runtime().allocate<std::uint32_t>(count, stream());
   }
 
-  static void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, native_stream* on,
+  static void fill(const gpu_ref<std::uint32_t>& ref, std::uint32_t value, native_stream* stream,
                    device& gpu) {
-    gpu.fill(ref.data(), &value, sizeof value, ref.size(), on);
+    gpu.fill(ref.data(), &value, sizeof value, ref.size(), stream);
   }
   static timeline_point write(const gpu_ref<std::uint32_t>& ref, std::uint32_t value,
-                              stream_ref on) {
-    return launch_fill(ref, value, on);
+                              stream_ref stream) {
+    return launch_fill(ref, value, stream);
   }
-  static timeline_point copy(const gpu_ref<std::uint32_t>& to, const column& from, stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.read(from).write(to);
+  static timeline_point copy(const gpu_ref<std::uint32_t>& destination, const column& source,
+                             stream_ref stream) {
+    auto recorder = launch_recorder::strict(stream);
+    recorder.read(source).write(destination);
     recorder.preflight();
-    on.device().copy(to.data(), from.address(), to.bytes(), copy_direction::device_to_device,
-                     on.native());
+    stream.device().copy(destination.data(), source.address(), destination.bytes(),
+                         copy_direction::device_to_device, stream.native());
     return recorder.commit();
   }
 

@@ -258,11 +258,11 @@ TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stre
     ASSERT_EQ(flags == cudaStreamDefault ? cudaStreamCreate(&foreign)
                                          : cudaStreamCreateWithFlags(&foreign, flags),
               cudaSuccess);
-    const auto own = runtime.create_stream();
-    const auto a = runtime.allocate<std::uint32_t>(1000, own);
-    own.synchronize();
-    const auto fill = [&](std::uint32_t value, std::size_t count, stream_ref on) {
-      return launch_fill(a.subspan(0, count), value, on);
+    const auto runtime_stream = runtime.create_stream();
+    const auto a = runtime.allocate<std::uint32_t>(1000, runtime_stream);
+    runtime_stream.synchronize();
+    const auto fill = [&](std::uint32_t value, std::size_t count, stream_ref stream) {
+      return launch_fill(a.subspan(0, count), value, stream);
     };
     {
       const auto adopted = runtime.adopt_stream(reinterpret_cast<native_stream*>(foreign));
@@ -274,7 +274,7 @@ TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stre
       runtime.device().fill(a.data(), &before, sizeof before, a.size(), adopted.ref().native());
       EXPECT_EQ(fill(1, 600, adopted).stream, adopted.id());
       const auto waits = runtime.statistics().waits;
-      (void)fill(2, 300, own);
+      (void)fill(2, 300, runtime_stream);
       EXPECT_EQ(runtime.statistics().waits, waits + 1) << "for the adopted one";
       EXPECT_EQ(cudaStreamQuery(foreign), cudaErrorNotReady);
       (void)cudaGetLastError();
@@ -282,7 +282,7 @@ TEST_F(cuda_device, adopts_streams_with_and_without_an_order_to_the_default_stre
       auto expected = std::vector<std::uint32_t>(1000, 7);
       std::fill_n(expected.begin(), 600, 1U);
       std::fill_n(expected.begin(), 300, 2U);
-      EXPECT_EQ(download(a, own), expected);
+      EXPECT_EQ(download(a, runtime_stream), expected);
     }
     // The native stream is unchanged.
     EXPECT_EQ(cudaStreamSynchronize(foreign), cudaSuccess);

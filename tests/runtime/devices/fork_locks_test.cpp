@@ -103,13 +103,13 @@ int use_in_child(device& of_parent, native_stream* stream, native_event* event, 
 
 [[noreturn]] void fork_while_another_thread_is_in_the_device(
     const std::function<void(device&, native_stream*)>& locking) {
-  static const auto on = open_host_device();
-  auto* const stream = on->create_stream();
-  auto* const event = on->create_event();
-  auto* const address = on->allocate(16);
-  auto* const pooled = on->allocate_async(16, stream);
-  fork_inside([&] { locking(*on, stream); }, false,
-              [&] { return use_in_child(*on, stream, event, address, pooled); });
+  static const auto shared_device = open_host_device();
+  auto* const stream = shared_device->create_stream();
+  auto* const event = shared_device->create_event();
+  auto* const address = shared_device->allocate(16);
+  auto* const pooled = shared_device->allocate_async(16, stream);
+  fork_inside([&] { locking(*shared_device, stream); }, false,
+              [&] { return use_in_child(*shared_device, stream, event, address, pooled); });
 }
 
 class fork_with_a_lock_held : public ::testing::Test {
@@ -127,14 +127,15 @@ TEST_F(fork_with_a_lock_held, of_the_shared_runtimes_waits_for_it) {
 }
 TEST_F(fork_with_a_lock_held, of_a_host_device_leaves_the_child_refusals) {
   EXPECT_EXIT(fork_while_another_thread_is_in_the_device(
-                  [](device& on, native_stream*) { (void)on.create_event(); }),
+                  [](device& host_device, native_stream*) { (void)host_device.create_event(); }),
               ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
 TEST_F(fork_with_a_lock_held, of_the_host_pool_leaves_the_child_refusals) {
-  EXPECT_EXIT(fork_while_another_thread_is_in_the_device([](device& on, native_stream* stream) {
-                (void)on.allocate_async(1 << 20, stream);
-              }),
-              ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
+  EXPECT_EXIT(
+      fork_while_another_thread_is_in_the_device([](device& host_device, native_stream* stream) {
+        (void)host_device.allocate_async(1 << 20, stream);
+      }),
+      ::testing::ExitedWithCode(0), "^the child exited with 0\n$");
 }
 
 }  // namespace

@@ -83,15 +83,15 @@ template <class Function>
 }
 
 /// Whether `call` is refused because it uses an object of the parent.
-bool is_refused(const char* what, const std::function<void()>& call) {
+bool is_refused(const char* call_name, const std::function<void()>& call) {
   try {
     call();
   } catch (const error& e) {
     const bool says = std::string(e.what()).find("parent process") != std::string::npos;
     if (e.code() == errc::device_lost && says) return true;
-    std::fprintf(stderr, "%s: %s\n", what, e.what());
+    std::fprintf(stderr, "%s: %s\n", call_name, e.what());
   }
-  std::fprintf(stderr, "%s was not refused\n", what);
+  std::fprintf(stderr, "%s was not refused\n", call_name);
   return false;
 }
 
@@ -99,18 +99,19 @@ bool is_refused(const char* what, const std::function<void()>& call) {
 /// without the expected refusal.
 int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   int wrong = 0;
-  const auto refused = [&wrong](const char* what, const std::function<void()>& call) {
-    if (!is_refused(what, call)) ++wrong;
+  const auto refused = [&wrong](const char* call_name, const std::function<void()>& call) {
+    if (!is_refused(call_name, call)) ++wrong;
   };
-  const auto on = k.stream->ref();
+  const auto stream = k.stream->ref();
   refused("get", [&] { (void)device_runtime::get(device); });
   refused("get of another device", [&] { (void)device_runtime::get("cuda:99"); });
   refused("configure", [&] { device_runtime::configure({device_kind::host, 0}, {}); });
   refused("create_stream", [&] { (void)runtime.create_stream(); });
-  refused("allocate", [&] { (void)runtime.allocate<float>(16, on); });
-  refused("synchronize", [&] { on.synchronize(); });
-  refused("preflight", [&] { (void)begin_read(*k.ref, on); });
-  refused("prepare_use", [&] { (void)runtime.prepare_use(k.ref->block(), on, access_kind::read); });
+  refused("allocate", [&] { (void)runtime.allocate<float>(16, stream); });
+  refused("synchronize", [&] { stream.synchronize(); });
+  refused("preflight", [&] { (void)begin_read(*k.ref, stream); });
+  refused("prepare_use",
+          [&] { (void)runtime.prepare_use(k.ref->block(), stream, access_kind::read); });
   refused("deallocate", [&] { runtime.deallocate(k.ref->block()); });
   refused("acquire of a pool", [&] { (void)k.pool->acquire(); });
   refused("reap_pending", [&] { runtime.reap_pending(); });
@@ -140,10 +141,10 @@ int use_in_child(const std::string& device, device_runtime& runtime, kept& k) {
   std::vector<std::thread> busy;
   for (int t = 0; t < 2; ++t) {
     busy.emplace_back([&] {
-      auto on = runtime.create_stream();
+      auto stream = runtime.create_stream();
       while (!stop.load()) {
-        const auto a = runtime.allocate<float>(16, on);
-        auto recorder = begin_write(a, on);
+        const auto a = runtime.allocate<float>(16, stream);
+        auto recorder = begin_write(a, stream);
         (void)recorder.commit();
         (void)device_runtime::get("host");
         runtime.reap_pending();
@@ -210,9 +211,9 @@ bool is_refused(Use use) {
 [[noreturn]] void fork_during_a_submission() {
   static device_runtime runtime(open_device("host"));
   static auto stream = runtime.create_stream();
-  static auto used = runtime.allocate<float>(16, stream);
-  static auto committed = begin_read(used, stream);
-  static auto cancelled = begin_read(used, stream);
+  static auto block = runtime.allocate<float>(16, stream);
+  static auto committed = begin_read(block, stream);
+  static auto cancelled = begin_read(block, stream);
   std::atomic<bool> inside{false};
   std::atomic<bool> forked{false};
   std::thread submitting([&] {
@@ -226,7 +227,7 @@ bool is_refused(Use use) {
     cancelled.cancel();
     return is_refused([&] { stream.synchronize(); }) &&
                    is_refused([&] { (void)committed.commit(); }) && is_refused([&] {
-                     (void)runtime.record_use(used.block(), stream, access_kind::read);
+                     (void)runtime.record_use(block.block(), stream, access_kind::read);
                    })
                ? 0
                : 1;
@@ -243,15 +244,15 @@ bool is_refused(Use use) {
   auto random = make_generator();
   const auto values = random_values<std::uint32_t>(random, 1000);
   const auto compute = [&values](device_runtime& runtime) {
-    const auto on = runtime.create_stream();
-    return download(upload(runtime, on, values), on) == values;
+    const auto stream = runtime.create_stream();
+    return download(upload(runtime, stream, values), stream) == values;
   };
   device_runtime parents(open_host_device());
   if (!compute(parents)) std::exit(2);
   report_end_of_child([&] {
     // Shared runtimes work, too, because the parent has made none.
-    device_runtime own(open_host_device());
-    return compute(own) && compute(device_runtime::get("host")) ? 0 : 1;
+    device_runtime child_runtime(open_host_device());
+    return compute(child_runtime) && compute(device_runtime::get("host")) ? 0 : 1;
   });
   std::exit(compute(parents) ? 0 : 2);
 }
@@ -262,19 +263,20 @@ bool is_refused(Use use) {
     return runtime_options{.resource = make_budget_resource(make_direct_resource(), charged)};
   };
   device_runtime parents(open_host_device(), on_budget(budget));
-  const auto on = parents.create_stream();
-  const auto held = parents.allocate_bytes(1 << 20, on);
+  const auto stream = parents.create_stream();
+  const auto held = parents.allocate_bytes(1 << 20, stream);
   report_end_of_child([&] {
-    const auto own = std::make_shared<memory_budget>(std::size_t{1} << 20);
-    device_runtime runtime(open_host_device(), on_budget(own));
-    const auto own_stream = runtime.create_stream();
-    const auto block = runtime.allocate_bytes(1 << 20, own_stream);
-    if (own->snapshot().held != std::size_t{1} << 20) return 2;
+    const auto child_budget = std::make_shared<memory_budget>(std::size_t{1} << 20);
+    device_runtime runtime(open_host_device(), on_budget(child_budget));
+    const auto child_stream = runtime.create_stream();
+    const auto block = runtime.allocate_bytes(1 << 20, child_stream);
+    if (child_budget->snapshot().held != std::size_t{1} << 20) return 2;
     const bool refused =
         is_refused("a snapshot", [&] { (void)budget->snapshot(); }) &&
-        is_refused("a reservation", [&] { const memory_reservation made(budget, 1); }) &&
-        is_refused("a runtime",
-                   [&] { const device_runtime made(open_host_device(), on_budget(budget)); });
+        is_refused("a reservation", [&] { const memory_reservation reservation(budget, 1); }) &&
+        is_refused("a runtime", [&] {
+          const device_runtime other_runtime(open_host_device(), on_budget(budget));
+        });
     return refused ? 0 : 1;
   });
   std::exit(budget->snapshot().held == std::size_t{1} << 20 ? 0 : 2);

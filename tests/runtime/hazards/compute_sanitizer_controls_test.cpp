@@ -30,14 +30,14 @@ class compute_sanitizer_controls : public ::testing::Test {
 
   void leave_out(detail::hazard kind) {
     detail::runtime_core::of(*runtime_)->leave_out(
-        [kind](detail::hazard asked) { return asked == kind; });
+        [kind](detail::hazard candidate) { return candidate == kind; });
   }
   [[nodiscard]] gpu_ref<hazard_word> allocate() const {
     return runtime_->allocate<hazard_word>(1000, first_, "control");
   }
-  void write(const gpu_ref<hazard_word>& out, stream_ref on) const {
-    auto recorder = begin_write(out, on);
-    enqueue_mix(on, {.out = out.data(), .count = out.size(), .constant = 7});
+  void write(const gpu_ref<hazard_word>& out, stream_ref stream) const {
+    auto recorder = begin_write(out, stream);
+    enqueue_mix(stream, {.out = out.data(), .count = out.size(), .constant = 7});
     (void)recorder.commit();
   }
   [[nodiscard]] stream_ref first() const { return first_; }

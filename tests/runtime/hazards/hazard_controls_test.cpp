@@ -115,9 +115,9 @@ void run_dag_control(const dag_control& control, bool fenced, std::mt19937_64& r
 class control : public testing::Environment {
  public:
   void SetUp() override {
-    const char* given = std::getenv("SLUICE_HAZARD_CONTROL");
-    if (given == nullptr) return;
-    const std::string wanted = given;
+    const char* setting = std::getenv("SLUICE_HAZARD_CONTROL");
+    if (setting == nullptr) return;
+    const std::string wanted = setting;
     auto random = make_generator();
     for (const bool fenced : {false, true}) {
       const std::string suffix = fenced ? " fenced" : "";
@@ -137,10 +137,10 @@ class control : public testing::Environment {
 [[maybe_unused]] const auto* const registered = testing::AddGlobalTestEnvironment(new control);
 
 /// Starts this program as a control. Returns its exit status and its output.
-std::pair<int, std::string> run_control(const std::string& what, std::uint64_t seed) {
+std::pair<int, std::string> run_control(const std::string& name, std::uint64_t seed) {
   std::array<char, PATH_MAX> program{};
   if (readlink("/proc/self/exe", program.data(), program.size() - 1) < 0) return {-1, "no path"};
-  const auto command = "SLUICE_HAZARD_CONTROL='" + what +
+  const auto command = "SLUICE_HAZARD_CONTROL='" + name +
                        "' SLUICE_TEST_SEED=" + std::to_string(seed) +
                        " TSAN_OPTIONS=exitcode=" + std::to_string(sanitizer_report) +
                        ":halt_on_error=1:history_size=7 '" + program.data() + "' 2>&1";
@@ -155,13 +155,13 @@ std::pair<int, std::string> run_control(const std::string& what, std::uint64_t s
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, printed};
 }
 
-void expect_reports(const std::string& what) {
+void expect_reports(const std::string& name) {
   auto random = make_generator();
   for (int i = 0; i < repetitions; ++i) {
     const auto seed = random();
-    const auto [fenced, fenced_output] = run_control(what + " fenced", seed);
+    const auto [fenced, fenced_output] = run_control(name + " fenced", seed);
     ASSERT_EQ(fenced, 0) << fenced_output;
-    const auto [status, output] = run_control(what, seed);
+    const auto [status, output] = run_control(name, seed);
     ASSERT_EQ(status, sanitizer_report) << output;
     ASSERT_NE(output.find("data race"), std::string::npos) << output;
   }
@@ -250,22 +250,23 @@ TEST(hazard_model, finds_the_waits_of_memory_that_is_used_again) {
   step(step_kind::release, 0, {0, 0, 4}, {});         // 5
   step(step_kind::allocate, 1, {2, 0, 4}, {});
   step(step_kind::fill, 1, {2, 0, 4}, {});  // 7
-  const auto of = [&](hazard kind, const block_places& places) {
+  const auto waits_of = [&](hazard kind, const block_places& places) {
     auto found = waits_that_matter(dag, places);
     std::erase_if(found, [&](const step_wait& wait) { return wait.kind != kind; });
     return found;
   };
   const std::array<int, 2> memory_of{};
-  const auto granted_again = of(hazard::inherited, {&memory_of[0], &memory_of[1], &memory_of[0]});
+  const auto granted_again =
+      waits_of(hazard::inherited, {&memory_of[0], &memory_of[1], &memory_of[0]});
   ASSERT_EQ(granted_again.size(), 1u);
   EXPECT_EQ(granted_again[0].step, 7u);
   EXPECT_EQ(granted_again[0].elements, 3u);
-  EXPECT_TRUE(of(hazard::inherited, {}).empty());
+  EXPECT_TRUE(waits_of(hazard::inherited, {}).empty());
   // All of its uses are on its own stream or ordered before work of that stream, so a free there
   // waits for nothing else.
-  EXPECT_TRUE(of(hazard::free_after_use, {}).empty());
+  EXPECT_TRUE(waits_of(hazard::free_after_use, {}).empty());
   dag.steps[4].stream = 1;
-  const auto freed = of(hazard::free_after_use, {});
+  const auto freed = waits_of(hazard::free_after_use, {});
   ASSERT_EQ(freed.size(), 1u);
   EXPECT_EQ(freed[0].step, 5u);
   EXPECT_EQ(freed[0].elements, 3u);

@@ -61,12 +61,12 @@ class dag_maker {
                         : below(4) != 0 ? 32
                                         : 300;
     const auto size = limits_.smallest_block + below(spread);
-    const live_block made{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
+    const live_block block{dag_.block_sizes.size(), below(dag_.streams), below(3) == 0};
     dag_.block_sizes.push_back(size);
-    add(step_kind::allocate, made.stream).out = {made.number, 0, size};
-    live_.push_back(made);
+    add(step_kind::allocate, block.stream).out = {block.number, 0, size};
+    live_.push_back(block);
     // The first use writes the whole block, often on a stream other than the allocating one.
-    write_to(made, {made.number, 0, size});
+    write_to(block, {block.number, 0, size});
   }
 
   void release() {
@@ -166,7 +166,7 @@ class order_model {
   };
   /// A published use and its range.
   struct use {
-    point at;
+    point submission;
     view range;
     bool writes = false;
     bool is_allocation = false;
@@ -205,15 +205,15 @@ class order_model {
 
   static std::vector<block_access> accesses_of(const dag_step& step) {
     std::vector<block_access> all;
-    const auto of = [&all](std::size_t block) -> block_access& {
+    const auto access_of = [&all](std::size_t block) -> block_access& {
       for (auto& known : all) {
         if (known.block == block) return known;
       }
       return all.emplace_back(block_access{block, {}, std::nullopt});
     };
-    of(step.out.block).write = step.out;
-    if (step.a) of(step.a->block).reads.push_back(*step.a);
-    if (step.b) of(step.b->block).reads.push_back(*step.b);
+    access_of(step.out.block).write = step.out;
+    if (step.a) access_of(step.a->block).reads.push_back(*step.a);
+    if (step.b) access_of(step.b->block).reads.push_back(*step.b);
     return all;
   }
 
@@ -248,8 +248,8 @@ class order_model {
       }
     }
     take_waits(index, step.stream, waits);
-    const auto at = submit(step.stream);
-    for (const auto& access : accesses) publish(access, at);
+    const auto submission = submit(step.stream);
+    for (const auto& access : accesses) publish(access, submission);
   }
 
   void take_waits(std::size_t index, std::size_t stream, const std::vector<wait>& waits) {
@@ -260,7 +260,7 @@ class order_model {
         found_.push_back({index, kind, lost});
       }
     }
-    for (const auto& w : waits) join(now_[stream], w.earlier.at);
+    for (const auto& w : waits) join(now_[stream], w.earlier.submission);
   }
 
   void allocate(const dag_step& step) {
@@ -286,7 +286,7 @@ class order_model {
     }
     // A block used only on its own stream is freed there.
     if (std::all_of(uses.begin(), uses.end(),
-                    [&](const use& u) { return u.at.stream == state.stream; })) {
+                    [&](const use& u) { return u.submission.stream == state.stream; })) {
       (void)submit(state.stream);
       return;
     }
@@ -302,33 +302,33 @@ class order_model {
                                 const std::vector<wait>& waits) const {
     clock without = now_[stream];
     for (const auto& w : waits) {
-      if (w.kind != kind) join(without, w.earlier.at);
+      if (w.kind != kind) join(without, w.earlier.submission);
     }
     std::size_t most = 0;
     for (const auto& w : waits) {
-      if (w.kind == kind && without[w.earlier.at.stream] < w.earlier.at.ticket) {
+      if (w.kind == kind && without[w.earlier.submission.stream] < w.earlier.submission.ticket) {
         most = std::max(most, w.elements);
       }
     }
     return most;
   }
 
-  void join(clock& into, const point& at) const {
-    const auto& other = passed_[at.stream][at.ticket];
+  void join(clock& into, const point& submission) const {
+    const auto& other = passed_[submission.stream][submission.ticket];
     for (std::size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], other[s]);
   }
 
-  void publish(const block_access& access, const point& at) {
+  void publish(const block_access& access, const point& submission) {
     auto& state = blocks_[access.block];
     if (access.write) {
-      state.last_write = use{at, *access.write, true, false};
+      state.last_write = use{submission, *access.write, true, false};
       state.reads.clear();
       state.inherited.clear();
       return;
     }
-    const use read{at, access.reads.front(), false, false};
+    const use read{submission, access.reads.front(), false, false};
     for (auto& known : state.reads) {
-      if (known.at.stream == at.stream) {
+      if (known.submission.stream == submission.stream) {
         known = read;
         return;
       }
@@ -354,7 +354,7 @@ hazard_dag make_dag(std::mt19937_64& random, const dag_limits& limits) {
 
 block_contents run_serially(const hazard_dag& dag) {
   block_contents blocks(dag.block_sizes.size());
-  const auto at = [&](const std::optional<view>& v) -> hazard_word* {
+  const auto address_of = [&](const std::optional<view>& v) -> hazard_word* {
     return v ? blocks[v->block].data() + v->first : nullptr;
   };
   for (const auto& step : dag.steps) {
@@ -367,17 +367,17 @@ block_contents run_serially(const hazard_dag& dag) {
         out.clear();
         break;
       case step_kind::fill:
-        std::fill_n(at(step.out), step.out.count, step.constant);
+        std::fill_n(address_of(step.out), step.out.count, step.constant);
         break;
       case step_kind::copy:
-        std::copy_n(at(step.a), step.out.count, at(step.out));
+        std::copy_n(address_of(step.a), step.out.count, address_of(step.out));
         break;
       case step_kind::mix:
-        mix_on_host({.out = at(step.out),
+        mix_on_host({.out = address_of(step.out),
                      .count = step.out.count,
-                     .a = at(step.a),
+                     .a = address_of(step.a),
                      .a_count = step.a ? step.a->count : 0,
-                     .b = at(step.b),
+                     .b = address_of(step.b),
                      .b_count = step.b ? step.b->count : 0,
                      .constant = step.constant});
         break;

@@ -85,19 +85,21 @@ class keeping_device final : public forwarding_device {
   std::size_t allocated_ = 0;
 };
 
-std::shared_ptr<device> device_for(scenario_kind kind, const std::shared_ptr<device>& on) {
-  if (kind == scenario_kind::reclaim) return std::make_shared<keeping_device>(on);
-  return on;
+std::shared_ptr<device> device_for(scenario_kind kind, const std::shared_ptr<device>& device) {
+  if (kind == scenario_kind::reclaim) return std::make_shared<keeping_device>(device);
+  return device;
 }
 
 /// A runtime, a gated stream `earlier_`, and a stream `later_` whose launch overtakes it.
 class scenario {
  public:
-  scenario(scenario_kind kind, const std::shared_ptr<device>& on, scenario_mode mode,
+  scenario(scenario_kind kind, const std::shared_ptr<device>& device, scenario_mode mode,
            std::mt19937_64& random)
-      : kind_(kind), mode_(mode), runtime_(device_for(kind, on), {.resource = resource_for(kind)}) {
+      : kind_(kind),
+        mode_(mode),
+        runtime_(device_for(kind, device), {.resource = resource_for(kind)}) {
     detail::runtime_core::of(runtime_)->leave_out(
-        [this](hazard asked) { return asked == class_of(kind_) && leaving_; });
+        [this](hazard candidate) { return candidate == class_of(kind_) && leaving_; });
     earlier_ = runtime_.create_stream();
     later_ = runtime_.create_stream();
     third_ = runtime_.create_stream();
@@ -132,7 +134,7 @@ class scenario {
 
  private:
   bool read_after_write() {
-    const auto x = made(first_);
+    const auto x = new_block(first_);
     const auto y = runtime_.allocate<hazard_word>(count_, later_, "y");
     close(earlier_);
     mix(earlier_, x, {}, second_);
@@ -141,7 +143,7 @@ class scenario {
   }
 
   bool write_after_read() {
-    const auto x = made(first_);
+    const auto x = new_block(first_);
     const auto y = runtime_.allocate<hazard_word>(count_, earlier_, "y");
     close(earlier_);
     mix(earlier_, y, x, second_);
@@ -150,7 +152,7 @@ class scenario {
   }
 
   bool write_after_write() {
-    const auto x = made(0);
+    const auto x = new_block(0);
     close(earlier_);
     mix(earlier_, x, {}, first_);
     overtake(later_, [&] { mix(later_, x, {}, second_); });
@@ -173,7 +175,7 @@ class scenario {
   /// A use published without a fence adds to the earlier uses, and the next use waits for all of
   /// them.
   bool unfenced_use() {
-    const auto x = made(0);
+    const auto x = new_block(0);
     const auto y = runtime_.allocate<hazard_word>(count_, later_, "y");
     close(earlier_);
     mix(earlier_, x.subspan(0, count_ / 2), {}, first_);
@@ -188,7 +190,7 @@ class scenario {
 
   /// A use on another stream has not run when the pool grants its memory again.
   bool reuse() {
-    auto x = made(0);
+    auto x = new_block(0);
     const auto* const address = x.data();
     close(earlier_);
     mix(earlier_, x, {}, first_);
@@ -243,7 +245,7 @@ class scenario {
   }
 
   /// A block with contents that all streams may already read.
-  word_ref made(hazard_word constant) {
+  word_ref new_block(hazard_word constant) {
     auto x = runtime_.allocate<hazard_word>(count_, earlier_, "x");
     mix(earlier_, x, {}, constant);
     earlier_.synchronize();
@@ -251,10 +253,10 @@ class scenario {
   }
 
   /// Allocates the memory at `address` on `stream`. Empty if that is not possible.
-  word_ref allocated_at(const void* address, const stream& on) {
+  word_ref allocated_at(const void* address, const stream& stream) {
     std::vector<word_ref> others;
     while (others.size() < 64) {
-      auto next = runtime_.allocate<hazard_word>(count_, on, "y");
+      auto next = runtime_.allocate<hazard_word>(count_, stream, "y");
       if (next.data() == address) return next;
       others.push_back(std::move(next));
     }
@@ -263,26 +265,26 @@ class scenario {
 
   void close(const stream& s) { gate_.hold(s); }
 
-  void mix(const stream& on, const word_ref& out, const word_ref& a, hazard_word constant) {
-    auto recorder = launch_recorder::strict(on);
+  void mix(const stream& stream, const word_ref& out, const word_ref& a, hazard_word constant) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.write(out);
     if (a) recorder.read(a);
     recorder.preflight();
-    enqueue_mix(on, {.out = out.data(),
-                     .count = out.size(),
-                     .a = a.data(),
-                     .a_count = a.size(),
-                     .constant = constant});
+    enqueue_mix(stream, {.out = out.data(),
+                         .count = out.size(),
+                         .a = a.data(),
+                         .a_count = a.size(),
+                         .constant = constant});
     (void)recorder.commit();
   }
 
   /// Makes the later launch, then lets the earlier one run.
   template <class Launch>
-  void overtake(const stream& on, Launch launch) {
+  void overtake(const stream& stream, Launch launch) {
     leaving_ = mode_ != scenario_mode::fenced;
     launch();
     leaving_ = false;
-    if (mode_ == scenario_mode::left_out) rest(on);
+    if (mode_ == scenario_mode::left_out) rest(stream);
     gate_.open();
     for (const auto* s : {&earlier_, &later_, &third_}) s->synchronize();
   }
@@ -320,9 +322,9 @@ class scenario {
 
 }  // namespace
 
-bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& on, scenario_mode mode,
+bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& device, scenario_mode mode,
                   std::mt19937_64& random) {
-  return scenario(kind, on, mode, random).run();
+  return scenario(kind, device, mode, random).run();
 }
 
 std::string_view name_of(scenario_kind kind) noexcept {

@@ -36,7 +36,7 @@ enum class scenario_mode : std::uint8_t {
 ///
 /// With the mode `left_out` they never do. Every kind except `reclaim` runs on any device.
 /// @throws std::runtime_error if the memory does not get the address that the scenario needs
-[[nodiscard]] bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& on,
+[[nodiscard]] bool run_scenario(scenario_kind kind, const std::shared_ptr<device>& device,
                                 scenario_mode mode, std::mt19937_64& random);
 
 [[nodiscard]] std::string_view name_of(scenario_kind kind) noexcept;

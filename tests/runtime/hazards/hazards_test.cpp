@@ -49,8 +49,8 @@ enum class judge : std::uint8_t {
 ///
 /// The environment variable SLUICE_DAGS sets another number.
 std::size_t number_of_dags(memory resource, judge judged_by) {
-  if (const char* given = std::getenv("SLUICE_DAGS"); given != nullptr && *given != '\0') {
-    return std::strtoull(given, nullptr, 0);
+  if (const char* setting = std::getenv("SLUICE_DAGS"); setting != nullptr && *setting != '\0') {
+    return std::strtoull(setting, nullptr, 0);
   }
   const std::size_t usual = adds_to_the_default(resource) ? 300 : 2200;
   if (under_compute_sanitizer()) return waits_for_completion(resource) ? 60 : usual / 5;

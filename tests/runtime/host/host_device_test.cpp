@@ -267,13 +267,13 @@ TEST_F(host_device, fills_with_patterns_of_1_2_4_8_and_16_bytes) {
       std::array<std::byte, 16> pattern{};
       for (auto& b : pattern) b = static_cast<std::byte>(generator());
       alignas(16) std::array<std::byte, 16'032> memory{};
-      const auto given = pattern;
+      const auto expected = pattern;
       tested().fill(memory.data() + 16, pattern.data(), size, count, s);
       pattern.fill(std::byte{0});  // the fill has copied the pattern during the call
       tested().synchronize(s);
       for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(memory[i], std::byte{0});
       for (std::size_t i = 0; i < count; ++i) {
-        ASSERT_EQ(std::memcmp(memory.data() + 16 + i * size, given.data(), size), 0);
+        ASSERT_EQ(std::memcmp(memory.data() + 16 + i * size, expected.data(), size), 0);
       }
       for (std::size_t i = 16 + count * size; i < memory.size(); ++i) {
         ASSERT_EQ(memory[i], std::byte{0}) << "written behind the end";

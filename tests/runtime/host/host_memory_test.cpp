@@ -37,11 +37,11 @@ bool enough_for(std::uint64_t nth, Attempt attempt) {
   return enough;
 }
 
-void launch(stream_ref on, const gpu_ref<int>& read, const gpu_ref<int>& written) {
-  auto recorder = launch_recorder::strict(on);
+void launch(stream_ref stream, const gpu_ref<int>& read, const gpu_ref<int>& written) {
+  auto recorder = launch_recorder::strict(stream);
   recorder.read(read).write(written);
   recorder.preflight();
-  submit_host_task(on, [] {});
+  submit_host_task(stream, [] {});
   (void)recorder.commit();
 }
 

@@ -85,14 +85,14 @@ class captured_consumer : public ::testing::Test {
 
   [[nodiscard]] native_stream* consumers() const { return consumer_.ref().native(); }
   [[nodiscard]] gpu_ref<std::uint32_t> filled(std::uint32_t value) {
-    auto made = runtime_->allocate<std::uint32_t>(count, stream_);
-    (void)launch_fill(made, value, stream_);
-    return made;
+    auto ref = runtime_->allocate<std::uint32_t>(count, stream_);
+    (void)launch_fill(ref, value, stream_);
+    return ref;
   }
   /// The consumer writes `value` after `closed`.
-  void write_late(gate& closed, void* to, std::uint32_t value) {
+  void write_late(gate& closed, void* destination, std::uint32_t value) {
     closed.hold(consumer_);
-    consumer_runtime_->device().fill(to, &value, sizeof value, count, consumers());
+    consumer_runtime_->device().fill(destination, &value, sizeof value, count, consumers());
   }
   void await_no_exports() {
     await([&] { return runtime_->statistics().exports == 0; });

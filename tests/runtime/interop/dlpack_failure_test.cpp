@@ -29,9 +29,9 @@ TEST_P(dlpack_on, a_busy_adoption_stream_serves_where_there_can_be_no_other) {
   const auto failures = with_each_allocation_failing(
       [&] {
         const auto streams = runtime().statistics().streams;
-        const auto& on = core.adoption_timeline();
+        const auto& timeline = core.adoption_timeline();
         if (runtime().statistics().streams == streams) {
-          EXPECT_GT(on.newest().ticket, 0u) << "the one that there is";
+          EXPECT_GT(timeline.newest().ticket, 0u) << "the one that there is";
         }
       },
       [&] { ++refusals; });

@@ -320,8 +320,8 @@ TEST_P(dlpack_on, a_read_only_import_is_not_written) {
   tensor.back.wait();
 
   // Another block now uses the record of that one.
-  const auto own = runtime().allocate<std::uint32_t>(10, stream());
-  EXPECT_NO_THROW(launch_fill(own, 1, stream()));
+  const auto block = runtime().allocate<std::uint32_t>(10, stream());
+  EXPECT_NO_THROW(launch_fill(block, 1, stream()));
 }
 
 }  // namespace

@@ -177,18 +177,18 @@ class import_in_use {
 
 TEST_P(dlpack_on, a_runtime_ends_although_the_use_of_an_import_does_not) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("a lost GPU keeps its memory");
-  import_in_use used(GetParam(), words(10));
-  used.end_runtime();
-  used.end_stream();
-  used.end_launch();
+  import_in_use import_use(GetParam(), words(10));
+  import_use.end_runtime();
+  import_use.end_stream();
+  import_use.end_launch();
 }
 
 TEST_P(dlpack_on, a_stream_that_is_gone_still_keeps_an_import_on_a_lost_device) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("a lost GPU keeps its memory");
-  import_in_use used(GetParam(), words(10));
-  used.end_stream();  // before the loss: only the stream's last ticket remains
-  used.end_runtime();
-  used.end_launch();
+  import_in_use import_use(GetParam(), words(10));
+  import_use.end_stream();  // before the loss: only the stream's last ticket remains
+  import_use.end_runtime();
+  import_use.end_launch();
 }
 
 TEST_P(dlpack_on, a_runtime_may_end_with_imports_of_its_own_exports) {

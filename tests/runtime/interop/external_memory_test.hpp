@@ -81,18 +81,18 @@ class external_memory_test : public device_test {
 
   /// New memory of the other program.
   [[nodiscard]] gpu_ref<std::uint32_t> words(std::size_t count) {
-    auto made = other_->allocate<std::uint32_t>(count, other_stream_, "producer");
+    auto ref = other_->allocate<std::uint32_t>(count, other_stream_, "producer");
     other_stream_.synchronize();
-    return made;
+    return ref;
   }
   /// Launches a copy.
-  static timeline_point copy(const gpu_ref<std::uint32_t>& to, const gpu_ref<std::uint32_t>& from,
-                             stream_ref on) {
-    auto recorder = launch_recorder::strict(on);
-    recorder.read(from).write(to);
+  static timeline_point copy(const gpu_ref<std::uint32_t>& destination,
+                             const gpu_ref<std::uint32_t>& source, stream_ref stream) {
+    auto recorder = launch_recorder::strict(stream);
+    recorder.read(source).write(destination);
     recorder.preflight();
-    on.device().copy(to.data(), from.data(), from.bytes(), copy_direction::device_to_device,
-                     on.native());
+    stream.device().copy(destination.data(), source.data(), source.bytes(),
+                         copy_direction::device_to_device, stream.native());
     return recorder.commit();
   }
   /// Whether the launch at `point` has completed, according to the device.

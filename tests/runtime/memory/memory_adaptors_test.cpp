@@ -113,10 +113,10 @@ TEST_F(memory_adaptors, scopes_count_for_all_threads_at_a_time) {
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&] {
       for (std::size_t i = 0; i < each; ++i) {
-        const memory_statistics::scope own(*statistics_);
+        const memory_statistics::scope scope(*statistics_);
         const auto block = allocate(8);
         // The scope counts its own allocations and those of other threads meanwhile.
-        const auto seen = own.changes().allocations;
+        const auto seen = scope.changes().allocations;
         EXPECT_GE(seen.total, 1u);
         EXPECT_LE(seen.peak, seen.total);
         EXPECT_LE(seen.current, static_cast<std::ptrdiff_t>(seen.peak));

@@ -124,9 +124,9 @@ class limited : public ::testing::TestWithParam<stack> {
     EXPECT_LE(device_->held(), budget_->limit());
     return block;
   }
-  /// Makes a launch on `on` that reads the block.
-  static void use(const bytes_ref& block, stream_ref on) {
-    auto recorder = begin_read(block, on);
+  /// Makes a launch on `stream` that reads the block.
+  static void use(const bytes_ref& block, stream_ref stream) {
+    auto recorder = begin_read(block, stream);
     (void)recorder.commit();
   }
 
@@ -298,23 +298,23 @@ TEST_P(budget_on, reuses_memory_on_the_same_stream_while_that_is_busy) {
     const auto tight = std::make_shared<memory_budget>(64 * unit);
     auto resource = make_async_resource();
     if (pooled) resource = make_pool_resource(std::move(resource));
-    device_runtime of(runtime().shared_device(),
-                      {.resource = make_budget_resource(std::move(resource), tight)});
-    const auto lane = of.create_stream();
+    device_runtime tight_runtime(runtime().shared_device(),
+                                 {.resource = make_budget_resource(std::move(resource), tight)});
+    const auto lane = tight_runtime.create_stream();
     gate closed;
     closed.hold(lane);
-    (void)of.allocate_bytes(64 * unit, lane);
-    const auto held = of.device().pool_bytes();
+    (void)tight_runtime.allocate_bytes(64 * unit, lane);
+    const auto held = tight_runtime.device().pool_bytes();
     for (int i = 0; i < 10; ++i) {
-      EXPECT_NO_THROW((void)of.allocate_bytes(64 * unit, lane)) << pooled;
+      EXPECT_NO_THROW((void)tight_runtime.allocate_bytes(64 * unit, lane)) << pooled;
     }
-    EXPECT_EQ(of.device().pool_bytes(), held) << pooled;
+    EXPECT_EQ(tight_runtime.device().pool_bytes(), held) << pooled;
     EXPECT_EQ(tight->snapshot().held, 64 * unit);
     EXPECT_TRUE(throws(errc::over_budget, "await release",
-                       [&] { (void)of.allocate_bytes(32 * unit, lane); }));
+                       [&] { (void)tight_runtime.allocate_bytes(32 * unit, lane); }));
     closed.open();
     lane.synchronize();
-    EXPECT_NO_THROW((void)of.allocate_bytes(32 * unit, lane)) << pooled;
+    EXPECT_NO_THROW((void)tight_runtime.allocate_bytes(32 * unit, lane)) << pooled;
   }
 }
 
@@ -337,22 +337,22 @@ TEST_P(budget_on, makes_room_beside_work_that_does_not_end) {
 // Memory of many sizes that the device's pool keeps does not accumulate in the charge.
 TEST_P(budget_on, charges_no_more_than_the_devices_pool_holds) {
   const auto all = std::make_shared<memory_budget>();
-  device_runtime of(runtime().shared_device(),
-                    {.resource = make_budget_resource(make_async_resource(), all)});
-  const auto lane = of.create_stream();
-  const auto others = of.device().pool_bytes();
+  device_runtime charged_runtime(runtime().shared_device(),
+                                 {.resource = make_budget_resource(make_async_resource(), all)});
+  const auto lane = charged_runtime.create_stream();
+  const auto others = charged_runtime.device().pool_bytes();
   auto random = make_generator();
   std::size_t largest = 0;
   for (int i = 0; i < 300; ++i) {
     const auto bytes = (1 + random() % 64) * 4096;
     largest = std::max(largest, bytes);
-    (void)of.allocate_bytes(bytes, lane);
+    (void)charged_runtime.allocate_bytes(bytes, lane);
     lane.synchronize();
-    ASSERT_LE(all->snapshot().held, of.device().pool_bytes() + largest);
+    ASSERT_LE(all->snapshot().held, charged_runtime.device().pool_bytes() + largest);
   }
-  (void)of.trim_memory();
+  (void)charged_runtime.trim_memory();
   EXPECT_EQ(all->snapshot().held, 0u);
-  EXPECT_LE(of.device().pool_bytes(), others);
+  EXPECT_LE(charged_runtime.device().pool_bytes(), others);
 }
 
 TEST(memory_budget, is_as_before_where_the_device_refuses_memory_that_it_has_free) {

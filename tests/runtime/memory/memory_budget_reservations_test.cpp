@@ -84,17 +84,17 @@ TEST_P(budget_on, reserves_what_pools_keep) {
     SCOPED_TRACE(pool_on_top ? "pool over budget" : "budget over pool");
     const auto tight = std::make_shared<memory_budget>(8192);
     device_runtime pooled(runtime().shared_device(), {.resource = make_pooled(tight, pool_on_top)});
-    const auto on = pooled.create_stream();
-    const auto live = pooled.allocate_bytes(1024, on, "live");
-    (void)pooled.allocate_bytes(6144, on, "kept");
-    on.synchronize();  // until then unused memory waits for its own allocation
+    const auto stream = pooled.create_stream();
+    const auto live = pooled.allocate_bytes(1024, stream, "live");
+    (void)pooled.allocate_bytes(6144, stream, "kept");
+    stream.synchronize();  // until then unused memory waits for its own allocation
     EXPECT_EQ(tight->snapshot().held, 7168u) << "the pool does not keep it";
     auto aside = pooled.reserve_memory(std::vector<std::size_t>{4096, 2048});
     EXPECT_EQ(aside.left(), 6144u);
     EXPECT_EQ(tight->snapshot().reserved, 6144u);
     EXPECT_EQ(tight->snapshot().held, 1024u);
-    const auto a = pooled.allocate_bytes(4096, on, "a", aside);
-    const auto b = pooled.allocate_bytes(2048, on, "b", aside);
+    const auto a = pooled.allocate_bytes(4096, stream, "a", aside);
+    const auto b = pooled.allocate_bytes(2048, stream, "b", aside);
     EXPECT_EQ(aside.left(), 0u);
     EXPECT_EQ(tight->snapshot().held, 7168u);
   }
@@ -105,9 +105,9 @@ TEST_P(budget_on, refuses_to_reserve_more_than_all_that_pools_keep) {
     SCOPED_TRACE(pool_on_top ? "pool over budget" : "budget over pool");
     const auto tight = std::make_shared<memory_budget>(8192);
     device_runtime pooled(runtime().shared_device(), {.resource = make_pooled(tight, pool_on_top)});
-    const auto on = pooled.create_stream();
-    const auto live = upload(pooled, on, std::vector<float>(1024, 3));
-    (void)pooled.allocate_bytes(2048, on, "kept");
+    const auto stream = pooled.create_stream();
+    const auto live = upload(pooled, stream, std::vector<float>(1024, 3));
+    (void)pooled.allocate_bytes(2048, stream, "kept");
     const auto uses = uses_of(live).version;
     const auto before = pooled.statistics();
     EXPECT_TRUE(
@@ -126,7 +126,7 @@ TEST_P(budget_on, refuses_to_reserve_more_than_all_that_pools_keep) {
     EXPECT_EQ(after.points, before.points);
     EXPECT_EQ(after.launches, before.launches);
     EXPECT_EQ(uses_of(live).version, uses);
-    EXPECT_EQ(download(live, on), std::vector<float>(1024, 3));
+    EXPECT_EQ(download(live, stream), std::vector<float>(1024, 3));
     // The rest is available.
     EXPECT_EQ(pooled.reserve_memory(std::vector<std::size_t>{4096}).left(), 4096u);
   }

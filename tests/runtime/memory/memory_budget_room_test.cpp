@@ -73,9 +73,9 @@ TEST_P(budget_on, at_the_limit_what_has_been_freed_is_free) {
     if (with_pool) direct = make_pool_resource(std::move(direct));
     device_runtime reclaiming(runtime().shared_device(),
                               {.resource = make_budget_resource(std::move(direct), tight)});
-    const auto on = reclaiming.create_stream();
+    const auto lane = reclaiming.create_stream();
     for (std::size_t i = 0; i < 50; ++i) {
-      ASSERT_NO_THROW((void)reclaiming.allocate_bytes(i % 2 == 0 ? 4096 : 2048, on)) << i;
+      ASSERT_NO_THROW((void)reclaiming.allocate_bytes(i % 2 == 0 ? 4096 : 2048, lane)) << i;
     }
   }
 }
@@ -138,23 +138,23 @@ class stopped_free {
  public:
   void pass() {
     if (!first_.exchange(false)) return;
-    asked_.count_down();
+    arrival_.count_down();
     go_on_.wait();
   }
-  void await_asked() const { asked_.wait(); }
+  void await_asked() const { arrival_.wait(); }
   void go_on() { go_on_.count_down(); }
 
  private:
-  std::latch asked_{1};
+  std::latch arrival_{1};
   std::latch go_on_{1};
   std::atomic<bool> first_{true};
 };
 
 /// Requests all memory, part of which pools of other runtimes keep. The request may succeed or
 /// fail.
-void want_all(device_runtime& of, stream_ref on, std::size_t bytes) {
+void want_all(device_runtime& runtime, stream_ref stream, std::size_t bytes) {
   try {
-    (void)of.allocate_bytes(bytes, on);
+    (void)runtime.allocate_bytes(bytes, stream);
   } catch (const error& e) {
     EXPECT_EQ(e.code(), errc::over_budget);
   }
@@ -168,9 +168,10 @@ TEST_P(budget_on, does_not_ask_a_runtime_that_is_being_made) {
   seen.when_bound = [&] {
     std::thread([&] { EXPECT_NO_THROW((void)allocate(4096)); }).join();
   };
-  device_runtime made(runtime().shared_device(),
-                      {.resource = make_budget_resource(
-                           make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
+  device_runtime new_runtime(
+      runtime().shared_device(),
+      {.resource = make_budget_resource(make_pool_resource(std::make_unique<probe>(seen)),
+                                        shared_budget())});
 }
 
 TEST_P(budget_on, can_be_looked_at_while_room_is_made) {
@@ -181,8 +182,8 @@ TEST_P(budget_on, can_be_looked_at_while_room_is_made) {
                       {.resource = make_budget_resource(
                            make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
   {
-    const auto on = slow.create_stream();
-    (void)slow.allocate_bytes(256, on);
+    const auto stream = slow.create_stream();
+    (void)slow.allocate_bytes(256, stream);
   }
   seen.when_freed = [&] {
     stopped.pass();
@@ -207,9 +208,9 @@ TEST_P(budget_on, does_not_ask_a_runtime_that_has_begun_to_end) {
       runtime_options{.resource = make_budget_resource(
                           make_pool_resource(std::make_unique<probe>(seen)), shared_budget())});
   {
-    const auto on = ending->create_stream();
-    const auto a = ending->allocate_bytes(256, on);
-    const auto b = ending->allocate_bytes(512, on);
+    const auto stream = ending->create_stream();
+    const auto a = ending->allocate_bytes(256, stream);
+    const auto b = ending->allocate_bytes(512, stream);
   }
   seen.when_freed = [&] {
     stopped.pass();

@@ -94,15 +94,16 @@ TEST_P(budget_on, holds_against_threads) {
   for (int t = 0; t < threads; ++t) {
     clients.emplace_back([&, t] {
       std::mt19937_64 random(seed + static_cast<std::uint64_t>(t));
-      const auto own = runtime().create_stream();
+      const auto thread_stream = runtime().create_stream();
       std::vector<block_ref> blocks;
       for (int i = 0; i < 400; ++i) {
         try {
           if (random() % 4 == 0) {
             auto aside = runtime().reserve_memory(std::vector<std::size_t>{2048, 1024});
-            blocks.push_back(runtime().allocate_bytes(2048, own, "reserved", aside));
+            blocks.push_back(runtime().allocate_bytes(2048, thread_stream, "reserved", aside));
           } else {
-            blocks.push_back(runtime().allocate_bytes(256 + random() % 4096, own, "free"));
+            blocks.push_back(
+                runtime().allocate_bytes(256 + random() % 4096, thread_stream, "free"));
           }
           ++granted;
         } catch (const error& e) {
@@ -112,7 +113,7 @@ TEST_P(budget_on, holds_against_threads) {
         }
         if (random() % 3 == 0) blocks.clear();
       }
-      own.synchronize();
+      thread_stream.synchronize();
     });
   }
   for (auto& client : clients) client.join();
@@ -142,16 +143,16 @@ TEST_P(budget_on, may_stand_under_another_one) {
   device_runtime nested(runtime().shared_device(),
                         {.resource = make_budget_resource(
                              make_budget_resource(make_async_resource(), inner), outer)});
-  const auto on = nested.create_stream();
-  const auto a = nested.allocate_bytes(4096, on);
+  const auto stream = nested.create_stream();
+  const auto a = nested.allocate_bytes(4096, stream);
   EXPECT_EQ(inner->snapshot().held, 4096u);
   EXPECT_EQ(outer->snapshot().held, 4096u);
-  EXPECT_TRUE(
-      throws(errc::over_budget, "budget of 4096", [&] { (void)nested.allocate_bytes(256, on); }));
+  EXPECT_TRUE(throws(errc::over_budget, "budget of 4096",
+                     [&] { (void)nested.allocate_bytes(256, stream); }));
   outer->set_limit(1024);
   inner->set_limit(memory_budget::unlimited);
-  EXPECT_TRUE(
-      throws(errc::over_budget, "budget of 1024", [&] { (void)nested.allocate_bytes(256, on); }));
+  EXPECT_TRUE(throws(errc::over_budget, "budget of 1024",
+                     [&] { (void)nested.allocate_bytes(256, stream); }));
   EXPECT_EQ(inner->snapshot().held, 4096u);
 }
 
@@ -187,14 +188,14 @@ TEST_P(budget_on, under_a_pool_counts_what_the_pool_took) {
   device_runtime pooled(
       runtime().shared_device(),
       {.resource = make_pool_resource(make_budget_resource(make_async_resource(), inner))});
-  const auto on = pooled.create_stream();
-  const void* const address = pooled.allocate_bytes(4096, on, "first").address();
-  const auto second = pooled.allocate_bytes(4096, on, "second");
+  const auto stream = pooled.create_stream();
+  const void* const address = pooled.allocate_bytes(4096, stream, "first").address();
+  const auto second = pooled.allocate_bytes(4096, stream, "second");
   EXPECT_EQ(second.address(), address);
   ASSERT_EQ(inner->snapshot().tags.size(), 1u);
   EXPECT_EQ(inner->snapshot().tags[0].tag, "first");
   pooled.deallocate(second);
-  on.synchronize();
+  stream.synchronize();
   EXPECT_EQ(pooled.trim_memory(), 4096u);
   EXPECT_TRUE(inner->snapshot().tags.empty());
 }

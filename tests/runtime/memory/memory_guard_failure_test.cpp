@@ -36,15 +36,15 @@ TEST(guard, takes_what_it_could_not_fill_or_read_for_unchecked) {
           {.resource = make_guard_resource(
                make_statistics_resource(make_async_resource(), below),
                {.on_report = [](const guard_report&) {}, .counters = counters})});
-      const auto on = runtime.create_stream();
+      const auto stream = runtime.create_stream();
       script->fail_nth(fault_target::copy, nth);
-      auto block = runtime.allocate_bytes(100, on, "unfilled");
-      auto recorder = launch_recorder::strict(on);
+      auto block = runtime.allocate_bytes(100, stream, "unfilled");
+      auto recorder = launch_recorder::strict(stream);
       recorder.use(block, access_kind::write, true);
       recorder.preflight();
       const std::uint8_t value = 1;
       runtime.device().fill(static_cast<std::byte*>(block.address()) + 100, &value, 1, 5,
-                            on.ref().native());
+                            stream.ref().native());
       (void)recorder.commit();
       auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime)->reclaim_stream());
       const auto before = reclaim->newest().ticket;
@@ -67,12 +67,12 @@ TEST(guard, lets_a_lost_device_be) {
           open_host_device({.faults = script}),
           {.resource = make_guard_resource(make_direct_resource({.tracked = true}),
                                            {.quarantine_blocks = 1, .counters = counters})});
-      const auto on = runtime.create_stream();
+      const auto stream = runtime.create_stream();
       script->fail_nth(fault_target::loss, nth);
       std::vector<block_ref> blocks;
       try {
         for (int i = 0; i < 8; ++i) {
-          blocks.push_back(runtime.allocate_bytes(100, on, "going"));
+          blocks.push_back(runtime.allocate_bytes(100, stream, "going"));
           if (i % 2 == 0) blocks.clear();
         }
         (void)runtime.trim_memory();
@@ -90,10 +90,10 @@ TEST(guard, lets_a_device_be_that_is_lost_behind_a_closed_gate) {
     device_runtime runtime(
         open_host_device(),
         {.resource = make_guard_resource(make_async_resource(), {.counters = counters})});
-    const auto on = runtime.create_stream();
+    const auto stream = runtime.create_stream();
     gate closed;
-    closed.hold(on);
-    for (int i = 0; i < 10; ++i) (void)runtime.allocate_bytes(1000, on);
+    closed.hold(stream);
+    for (int i = 0; i < 10; ++i) (void)runtime.allocate_bytes(1000, stream);
     runtime.device().lose(error(errc::device_lost, "pulled out"));
     closed.open();
   }
@@ -104,16 +104,17 @@ TEST(guard, lets_a_device_be_that_is_lost_behind_a_closed_gate) {
 // The callback may wait for a lock, whose holder may wait for a lease.
 TEST(guard, reports_a_stale_use_after_the_launch_has_returned_its_leases) {
   for (const bool reused : {false, true}) {
-    device_runtime* used = nullptr;
+    device_runtime* guarded_runtime = nullptr;
     std::vector<std::size_t> leases;  // at each report
     device_runtime runtime(
         open_host_device(),
         {.resource = make_guard_resource(make_async_resource(), {.on_report = [&](const auto&) {
-                                           leases.push_back(used->statistics().leases);
+                                           leases.push_back(guarded_runtime->statistics().leases);
                                          }})});
-    used = &runtime;
-    const auto on = runtime.create_stream();
-    std::vector<block_ref> blocks{runtime.allocate_bytes(100, on), runtime.allocate_bytes(100, on)};
+    guarded_runtime = &runtime;
+    const auto stream = runtime.create_stream();
+    std::vector<block_ref> blocks{runtime.allocate_bytes(100, stream),
+                                  runtime.allocate_bytes(100, stream)};
     std::ranges::sort(blocks, std::less<>(),
                       [](const block_ref& block) { return detail::block_record::of(block); });
     block_ref next;
@@ -124,10 +125,10 @@ TEST(guard, reports_a_stale_use_after_the_launch_has_returned_its_leases) {
       if (!reused) return runtime.deallocate(blocks[1]);
       const auto* const record = detail::block_record::of(blocks[1]);
       blocks[1] = {};
-      next = runtime.allocate_bytes(100, on);
+      next = runtime.allocate_bytes(100, stream);
       EXPECT_EQ(detail::block_record::of(next), record) << "another block has the lease";
     });
-    auto recorder = launch_recorder::strict(on);
+    auto recorder = launch_recorder::strict(stream);
     for (const auto& block : blocks) recorder.use(block, access_kind::read, true);
     EXPECT_TRUE(throws(errc::stale_ref, "", [&] { recorder.preflight(); }));
     EXPECT_EQ(leases, std::vector<std::size_t>{0}) << reused;
@@ -156,13 +157,13 @@ TEST(guard, has_no_room_for_zones_around_what_fills_all_addresses) {
   for (const std::size_t zone : {std::size_t{256}, std::size_t{1} << 20U}) {
     device_runtime runtime(open_host_device(), {.resource = make_guard_resource(
                                                     make_async_resource(), {.red_zone = zone})});
-    const auto on = runtime.create_stream();
+    const auto stream = runtime.create_stream();
     for (const auto bytes : {most, most - 2 * zone + 1}) {
       EXPECT_TRUE(throws(errc::out_of_memory, "red zones around",
-                         [&] { (void)runtime.allocate_bytes(bytes, on); }));
+                         [&] { (void)runtime.allocate_bytes(bytes, stream); }));
     }
     EXPECT_TRUE(throws(errc::out_of_memory, "",
-                       [&] { (void)runtime.allocate_bytes(most - 2 * zone, on); }));
+                       [&] { (void)runtime.allocate_bytes(most - 2 * zone, stream); }));
   }
 }
 

@@ -178,8 +178,8 @@ TEST_P(guard_on, has_given_everything_back_when_the_resources_go) {
                                        make_direct_resource({.tracked = true}), bottom))),
                                    [&] { left = bottom->counters().allocations.current; }),
                                .explicit_waits = explicit_waits});
-      const auto on = watching.create_stream();
-      for (int i = 0; i < 20; ++i) (void)watching.allocate_bytes(1000, on);
+      const auto stream = watching.create_stream();
+      for (int i = 0; i < 20; ++i) (void)watching.allocate_bytes(1000, stream);
     }
     EXPECT_EQ(left, 0u);
     EXPECT_GT(bottom->counters().allocations.total, 0u);

@@ -191,9 +191,9 @@ TEST_P(guard_on, reports_its_findings_unless_told_otherwise) {
   {
     device_runtime plain(open_device(GetParam()),
                          {.resource = make_guard_resource(make_async_resource())});
-    const auto on = plain.create_stream();
-    auto block = plain.allocate_bytes(48, on, "lonely");
-    (void)write(block, 50, 4, on);
+    const auto stream = plain.create_stream();
+    auto block = plain.allocate_bytes(48, stream, "lonely");
+    (void)write(block, 50, 4, stream);
   }
   const auto said = reports.text();
   EXPECT_NE(said.find("memory 'lonely' (48 bytes at 0x"), std::string::npos) << said;
@@ -215,20 +215,21 @@ TEST_P(guard_on, finds_nothing_in_clean_use) {
         std::mt19937_64 generator(seed);
         const auto mine = runtime().create_stream();
         std::vector<std::pair<gpu_ref<std::uint32_t>, std::uint32_t>> living;
-        const auto look = [&](std::size_t which, stream_ref on) {
-          const auto& [ref, value] = living[which];
-          EXPECT_EQ(download(ref, on), std::vector<std::uint32_t>(ref.size(), value));
+        const auto look = [&](std::size_t index, stream_ref stream) {
+          const auto& [ref, value] = living[index];
+          EXPECT_EQ(download(ref, stream), std::vector<std::uint32_t>(ref.size(), value));
         };
         for (int i = 0; i < each; ++i) {
           if (living.size() > 6 || (!living.empty() && generator() % 3 == 0)) {
-            const auto which = generator() % living.size();
-            if (generator() % 4 == 0) look(which, generator() % 2 == 0 ? other() : mine.ref());
-            living[which] = living.back();
+            const auto index = generator() % living.size();
+            if (generator() % 4 == 0) look(index, generator() % 2 == 0 ? other() : mine.ref());
+            living[index] = living.back();
             living.pop_back();
           }
           const auto value = static_cast<std::uint32_t>(generator());
-          const auto& on = generator() % 4 == 0 ? other() : mine.ref();
-          living.emplace_back(runtime().allocate<std::uint32_t>(1 + generator() % 2000, on), value);
+          const auto& block_stream = generator() % 4 == 0 ? other() : mine.ref();
+          living.emplace_back(
+              runtime().allocate<std::uint32_t>(1 + generator() % 2000, block_stream), value);
           auto recorder =
               begin_write(living.back().first, generator() % 4 == 0 ? stream() : mine.ref());
           const auto& ref = living.back().first;
@@ -238,7 +239,7 @@ TEST_P(guard_on, finds_nothing_in_clean_use) {
           (void)recorder.commit();
           if (generator() % 40 == 0) (void)runtime().trim_memory();
         }
-        for (std::size_t which = 0; which < living.size(); ++which) look(which, mine);
+        for (std::size_t index = 0; index < living.size(); ++index) look(index, mine);
       });
     }
     for (auto& thread : all) thread.join();

@@ -35,7 +35,7 @@ class guard_on : public named_device_test {
   void open(guard_options options, runtime_options others = {}) {
     open(open_device(GetParam()), make_async_resource(), std::move(options), std::move(others));
   }
-  void open(std::shared_ptr<device> on, std::unique_ptr<memory_resource> upstream,
+  void open(std::shared_ptr<device> device, std::unique_ptr<memory_resource> upstream,
             guard_options options, runtime_options others = {}) {
     close();
     below_ = std::make_shared<memory_statistics>();
@@ -51,7 +51,7 @@ class guard_on : public named_device_test {
     others.resource = make_guard_resource(
         make_statistics_resource(make_failing_resource(std::move(upstream), faults_), below_),
         std::move(options));
-    runtime_ = std::make_unique<device_runtime>(std::move(on), std::move(others));
+    runtime_ = std::make_unique<device_runtime>(std::move(device), std::move(others));
     stream_ = runtime_->create_stream();
     other_ = runtime_->create_stream();
   }
@@ -84,16 +84,17 @@ class guard_on : public named_device_test {
   /// Makes a launch that writes `count` bytes from byte `offset` of `block`, possibly outside of
   /// it.
   timeline_point write(const block_ref& block, std::ptrdiff_t offset, std::size_t count,
-                       stream_ref on, std::uint8_t value = 0x11) {
-    auto recorder = launch_recorder::strict(on);
+                       stream_ref stream, std::uint8_t value = 0x11) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.use(block, access_kind::write, true);
     recorder.preflight();
-    scribble(static_cast<std::byte*>(block.address()) + offset, count, on, value);
+    scribble(static_cast<std::byte*>(block.address()) + offset, count, stream, value);
     return recorder.commit();
   }
   /// Enqueues such a write without a recorder.
-  static void scribble(std::byte* at, std::size_t count, stream_ref on, std::uint8_t value = 0x11) {
-    on.device().fill(at, &value, 1, count, on.native());
+  static void scribble(std::byte* address, std::size_t count, stream_ref stream,
+                       std::uint8_t value = 0x11) {
+    stream.device().fill(address, &value, 1, count, stream.native());
   }
   /// Frees `block`, and waits until the guard has compared and filled it.
   void free_and_await_quarantine(block_ref block) const {

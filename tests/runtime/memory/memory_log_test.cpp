@@ -80,11 +80,11 @@ TEST_P(memory_log_on, has_one_record_of_each_event) {
   open(make_async_resource());
   auto block = allocate(1000, "weights");
   const auto id = block.id();
-  const auto on = stream().id();
+  const auto stream_id = stream().id();
   memory_record expected{.order = 1,
                          .event = memory_event::allocate,
                          .thread = this_thread(),
-                         .stream = on,
+                         .stream = stream_id,
                          .address = id.address,
                          .bytes = 1000,
                          .tag = "weights",
@@ -246,8 +246,8 @@ class temporary_file {
  public:
   temporary_file() {
     auto name = (std::filesystem::temp_directory_path() / "sluice-log-XXXXXX").string();
-    const int made = ::mkstemp(name.data());
-    if (made >= 0) (void)::close(made);
+    const int descriptor = ::mkstemp(name.data());
+    if (descriptor >= 0) (void)::close(descriptor);
     path_ = name;
   }
   temporary_file(const temporary_file&) = delete;

@@ -236,11 +236,11 @@ TEST_P(resource_on, a_free_behind_a_use_elsewhere_does_not_delay_the_allocating_
   recorder.preflight();
   elsewhere.ref().device().copy(result.data(), a.data(), a.bytes(),
                                 copy_direction::device_to_device, elsewhere.ref().native());
-  const auto used = recorder.commit();
+  const auto last_use = recorder.commit();
   a = {};  // freed after a use that does not end before the gate opens
   if (GetParam().ordered && !GetParam().pooled) {
     auto* reclaim = detail::timeline::of(detail::runtime_core::of(runtime())->reclaim_stream());
-    EXPECT_FALSE(reclaim->wait_for(*detail::timeline::of(elsewhere.ref()), used.ticket))
+    EXPECT_FALSE(reclaim->wait_for(*detail::timeline::of(elsewhere.ref()), last_use.ticket))
         << "the free's wait has not been queued";
   }
   // New memory and new work on the lane complete while the gate is closed.
@@ -312,8 +312,8 @@ TEST_P(resource_on, explicit_deallocation_makes_references_stale) {
 TEST_P(resource_on, deallocation_refuses_what_is_not_its_own) {
   EXPECT_TRUE(throws(errc::invalid_argument, "empty", [&] { runtime().deallocate({}); }));
   device_runtime other(open_device(GetParam().device));
-  const auto on = other.create_stream();
-  const auto foreign = other.allocate_bytes(16, on);
+  const auto other_stream = other.create_stream();
+  const auto foreign = other.allocate_bytes(16, other_stream);
   EXPECT_TRUE(
       throws(errc::invalid_argument, "another runtime", [&] { runtime().deallocate(foreign); }));
   EXPECT_FALSE(foreign.stale());
@@ -366,16 +366,16 @@ TEST_P(resource_on, keeps_contents_while_memory_is_used_again) {
   };
   std::vector<living> blocks;
   const auto verify = [&](std::size_t i) {
-    const auto& on = streams[generator() % streams.size()];
-    const auto got = download(blocks[i].ref, on);
+    const auto& stream = streams[generator() % streams.size()];
+    const auto got = download(blocks[i].ref, stream);
     EXPECT_EQ(got, std::vector<std::uint32_t>(got.size(), blocks[i].value));
   };
   for (int round = 0; round < 600; ++round) {
-    const auto& on = streams[generator() % streams.size()];
+    const auto& stream = streams[generator() % streams.size()];
     if (blocks.size() < 12 || generator() % 2 == 0) {
       const std::size_t count = std::size_t{64} << (generator() % 6);
       const auto value = static_cast<std::uint32_t>(generator());
-      auto ref = runtime().allocate<std::uint32_t>(count, on);
+      auto ref = runtime().allocate<std::uint32_t>(count, stream);
       (void)launch_fill(ref, value, streams[generator() % streams.size()]);
       blocks.push_back({std::move(ref), value});
     } else {
@@ -394,10 +394,10 @@ TEST_P(resource_on, threads_allocate_and_free_at_once) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      const auto on = runtime().create_stream();
+      const auto stream = runtime().create_stream();
       std::vector<block_ref> kept;
       for (int round = 0; round < 300; ++round) {
-        kept.push_back(runtime().allocate_bytes(static_cast<std::size_t>(1 + round * 7), on));
+        kept.push_back(runtime().allocate_bytes(static_cast<std::size_t>(1 + round * 7), stream));
         if (kept.size() > 5) kept.erase(kept.begin());
       }
     });
@@ -411,20 +411,20 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
   if (!on_host()) GTEST_SKIP() << "only host devices fail as scripted";
   const auto script = std::make_shared<fault_script>();
   device_runtime scripted(open_host_device({.faults = script}), {.resource = GetParam().make()});
-  const auto on = scripted.create_stream();
+  const auto stream = scripted.create_stream();
   // Returns all kept memory, including memory that the reclaim thread is freeing.
   const auto keep_nothing = [&] {
-    on.synchronize();
+    stream.synchronize();
     detail::runtime_core::of(scripted)->finish_reclaiming();
     (void)scripted.trim_memory();
   };
   for (const std::uint64_t nth : {1, 3}) {
     keep_nothing();
     script->fail_nth(fault_target::allocation, nth, 2);
-    for (std::uint64_t i = 1; i < nth; ++i) (void)scripted.allocate_bytes(1000 << i, on);
+    for (std::uint64_t i = 1; i < nth; ++i) (void)scripted.allocate_bytes(1000 << i, stream);
     EXPECT_TRUE(throws(errc::out_of_memory, "scripted", [&] {
       try {
-        (void)scripted.allocate_bytes(64, on, "weights");
+        (void)scripted.allocate_bytes(64, stream, "weights");
       } catch (const error& e) {
         EXPECT_NE(std::string(e.what()).find(" for 'weights'"), std::string::npos);
         throw;
@@ -432,15 +432,15 @@ TEST_P(resource_on, a_scripted_failure_to_allocate_leaves_nothing_behind) {
     }));
     EXPECT_EQ(scripted.statistics().blocks, 0u);
     EXPECT_EQ(scripted.bytes_outstanding(), 0u);
-    EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
+    EXPECT_NO_THROW((void)scripted.allocate_bytes(64, stream));
   }
   // The device fails once, and the retry succeeds.
   keep_nothing();
   script->fail_nth(fault_target::allocation, 1);
-  EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on));
+  EXPECT_NO_THROW((void)scripted.allocate_bytes(64, stream));
   script->fail_nth(fault_target::allocation, 1);
   script->fail_nth(fault_target::allocation, 0);
-  EXPECT_NO_THROW((void)scripted.allocate_bytes(64, on)) << "the script was taken back";
+  EXPECT_NO_THROW((void)scripted.allocate_bytes(64, stream)) << "the script was taken back";
 }
 
 }  // namespace

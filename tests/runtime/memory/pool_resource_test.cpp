@@ -37,12 +37,12 @@ class pool_on : public named_device_test {
     open({});
   }
   void open(pool_options options) { open(open_device(GetParam()), options); }
-  void open(std::shared_ptr<device> on, pool_options options) {
+  void open(std::shared_ptr<device> device, pool_options options) {
     close();
     upstream_ = std::make_shared<memory_statistics>();
     faults_ = std::make_shared<fault_countdown>();
     runtime_ = std::make_unique<device_runtime>(
-        std::move(on),
+        std::move(device),
         runtime_options{.resource = make_pool_resource(
                             make_statistics_resource(
                                 make_failing_resource(make_async_resource(), faults_), upstream_),
@@ -71,9 +71,9 @@ class pool_on : public named_device_test {
   }
   [[nodiscard]] std::size_t held_bytes() const { return upstream_->counters().bytes.current; }
   /// Makes the resource below fail from now on, or ends that.
-  void refuse(bool on) { faults_->fail_nth(on ? 1 : 0, 1'000'000); }
-  [[nodiscard]] words allocate(stream_ref on, std::size_t count = 1000) const {
-    return runtime().allocate<std::uint32_t>(count, on, "pooled");
+  void refuse(bool refuses) { faults_->fail_nth(refuses ? 1 : 0, 1'000'000); }
+  [[nodiscard]] words allocate(stream_ref stream, std::size_t count = 1000) const {
+    return runtime().allocate<std::uint32_t>(count, stream, "pooled");
   }
   /// Frees `count` blocks that `stream()` has written. `other()` reads them behind the gate, except
   /// `idle` blocks from `first` on.
@@ -180,13 +180,13 @@ TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
   (void)launch_fill(a, 1, stream());
   gate closed;
   closed.hold(other());
-  const auto used = launch_fill(a, 2, other());
+  const auto last_use = launch_fill(a, 2, other());
   const auto* address = a.data();
   a = {};
   auto b = allocate(stream());
   EXPECT_NE(b.data(), address);
   closed.open();
-  wait_for(used);
+  wait_for(last_use);
   // Now every stream may use it without a wait.
   const auto third = runtime().create_stream();
   const auto c = allocate(third);
@@ -198,12 +198,12 @@ TEST_P(pool_on, leaves_memory_alone_that_another_stream_still_uses) {
 TEST_P(pool_on, asks_the_device_before_it_asks_for_more) {
   SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("for its sake no completed point stands for a wait");
   auto a = allocate(stream());
-  const auto used = launch_fill(a, 1, other());
+  const auto last_use = launch_fill(a, 1, other());
   const auto* address = a.data();
   a = {};
   // No query has found the progress of the streams since.
   other().device().synchronize(other().native());
-  EXPECT_FALSE(other().completed(used.ticket));
+  EXPECT_FALSE(other().completed(last_use.ticket));
   EXPECT_EQ(allocate(stream()).data(), address);
   EXPECT_EQ(asked_for(), 1u);
 }
@@ -393,17 +393,17 @@ TEST_P(pool_on, serves_threads_at_a_time) {
       std::vector<std::pair<words, std::uint32_t>> living;
       for (int i = 0; i < 300; ++i) {
         if (living.size() > 8 || (!living.empty() && generator() % 3 == 0)) {
-          const auto which = generator() % living.size();
-          const auto& [ref, value] = living[which];
+          const auto index = generator() % living.size();
+          const auto& [ref, value] = living[index];
           if (generator() % 8 == 0) {
             EXPECT_EQ(download(ref, mine), std::vector<std::uint32_t>(ref.size(), value));
           }
-          living[which] = living.back();
+          living[index] = living.back();
           living.pop_back();
         }
         const auto value = static_cast<std::uint32_t>(generator());
-        const auto& on = generator() % 4 == 0 ? other() : mine.ref();
-        living.emplace_back(allocate(on, 1 + generator() % 3000), value);
+        const auto& block_stream = generator() % 4 == 0 ? other() : mine.ref();
+        living.emplace_back(allocate(block_stream, 1 + generator() % 3000), value);
         (void)launch_fill(living.back().first, value, generator() % 4 == 0 ? stream() : mine.ref());
       }
       for (const auto& [ref, value] : living) {
@@ -420,23 +420,23 @@ TEST_P(pool_on, serves_threads_at_a_time) {
 TEST(pool, inherits_no_failure) {
   device_runtime runtime(open_host_device(),
                          {.resource = make_pool_resource(make_async_resource())});
-  const auto on = runtime.create_stream();
-  auto a = runtime.allocate<std::uint32_t>(100, on);
+  const auto stream = runtime.create_stream();
+  auto a = runtime.allocate<std::uint32_t>(100, stream);
   const auto* address = a.data();
   gate closed;
-  closed.hold(on);
-  auto recorder = begin_write(a, on);
-  submit_host_task(on, [] { throw std::runtime_error("the launch fails"); });
+  closed.hold(stream);
+  auto recorder = begin_write(a, stream);
+  submit_host_task(stream, [] { throw std::runtime_error("the launch fails"); });
   const auto failing = recorder.commit();
   a = {};
-  const auto b = runtime.allocate<std::uint32_t>(100, on);
+  const auto b = runtime.allocate<std::uint32_t>(100, stream);
   EXPECT_EQ(b.data(), address);
-  auto next = begin_read(b, on);
+  auto next = begin_read(b, stream);
   const auto reading = next.commit();
   closed.open();
-  detail::timeline::of(on.ref())->wait_until(reading.ticket);
-  EXPECT_TRUE(detail::timeline::of(on.ref())->failure_of(failing.ticket));
-  EXPECT_FALSE(detail::timeline::of(on.ref())->failure_of(reading.ticket));
+  detail::timeline::of(stream.ref())->wait_until(reading.ticket);
+  EXPECT_TRUE(detail::timeline::of(stream.ref())->failure_of(failing.ticket));
+  EXPECT_FALSE(detail::timeline::of(stream.ref())->failure_of(reading.ticket));
 }
 
 TEST(pool, refuses_an_upstream_that_cannot_serve_it) {

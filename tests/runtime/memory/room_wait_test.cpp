@@ -34,10 +34,10 @@ class room_probe final : public memory_adaptor {
   room_probe(std::unique_ptr<memory_resource> upstream, seen& s)
       : memory_adaptor(std::move(upstream), "room_probe"), seen_(s) {}
   std::size_t make_room() noexcept override {
-    const auto given = memory_adaptor::make_room();
+    const auto room = memory_adaptor::make_room();
     ++seen_.times;
     seen_.then();
-    return given;
+    return room;
   }
   std::string_view name() const noexcept override { return "room_probe"; }
 
@@ -103,7 +103,7 @@ TEST_P(room_wait_test, never_refuses_a_client_alone) {
 }
 
 TEST_P(room_wait_test, does_not_wait_for_memory_in_use) {
-  const auto used = allocate(2560);
+  const auto block = allocate(2560);
   EXPECT_TRUE(throws(errc::over_budget, "3584 bytes", [&] { (void)allocate(3584); }));
   EXPECT_LE(seen().times, 1);
 }

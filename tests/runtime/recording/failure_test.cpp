@@ -39,11 +39,11 @@ class failure_of_launches : public ::testing::Test {
 
   /// Makes a launch with the registrations of `note` and one task that does nothing.
   template <class Note>
-  timeline_point launch(stream_ref on, Note note) {
-    auto recorder = launch_recorder::strict(on);
+  timeline_point launch(stream_ref stream, Note note) {
+    auto recorder = launch_recorder::strict(stream);
     note(recorder);
     recorder.preflight();
-    submit_host_task(on, [] {});
+    submit_host_task(stream, [] {});
     return recorder.commit();
   }
   [[nodiscard]] std::optional<error> outcome(timeline_point point) {
@@ -167,11 +167,11 @@ TEST_F(failure_of_launches, of_which_there_are_many_takes_bounded_memory) {
 
 TEST_F(failure_of_launches, is_not_blamed_on_what_a_launch_depends_on_while_it_is_being_made) {
   const auto a = fresh();
-  const auto on = runtime().create_stream();
+  const auto reader_stream = runtime().create_stream();
   gate closed;
   closed.hold(stream());
   (void)launch(stream(), [&](auto& r) { r.write(a); });
-  auto recorder = begin_read(a, on);
+  auto recorder = begin_read(a, reader_stream);
   ASSERT_EQ(detail::launch_dependencies::of(recorder).size(), 1u);
   closed.open();
   fail_many();
@@ -186,7 +186,7 @@ TEST_F(failure_of_launches, of_others_on_the_stream_is_not_that_of_a_launch_that
 }
 
 TEST_F(failure_of_launches, is_not_blamed_on_the_ticket_that_one_of_another_runtime_waits_for) {
-  const auto on = runtime().create_stream();
+  const auto idle_stream = runtime().create_stream();
   const auto a = fresh();
   (void)launch(stream(), [&](auto& r) { r.write(a); });
   side other("host");

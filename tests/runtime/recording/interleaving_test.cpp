@@ -127,8 +127,8 @@ class gated_launch {
 
  private:
   /// Runs each kind of work once, because the first launch of a kind may synchronize the device.
-  void run_alone(const gpu_ref<std::uint32_t>& on) {
-    (void)launch_fill(on, value_, stream_);
+  void run_alone(const gpu_ref<std::uint32_t>& ref) {
+    (void)launch_fill(ref, value_, stream_);
     stream_.synchronize();
   }
 
@@ -354,8 +354,8 @@ class freed_meanwhile : public named_device_test {
     followed_launch::allow(runtime);
     const auto launching = runtime.create_stream();
     const auto asking = runtime.create_stream();
-    const auto allocate = [&](const stream& on) {
-      return runtime.allocate<std::uint32_t>(64, on, "freed");
+    const auto allocate = [&](const stream& stream) {
+      return runtime.allocate<std::uint32_t>(64, stream, "freed");
     };
     std::vector<gpu_ref<std::uint32_t>> blocks{allocate(launching), allocate(launching)};
     std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {

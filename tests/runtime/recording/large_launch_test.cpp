@@ -98,15 +98,15 @@ TEST_P(large_launches_on, wait_once_for_each_of_many_streams) {
     }
   }
   std::shuffle(blocks_.begin(), blocks_.end(), random_);
-  const auto on = runtime().create_stream();
+  const auto reader_stream = runtime().create_stream();
   const auto before = runtime().statistics().waits;
-  auto reader = launch_recorder::strict(on);
+  auto reader = launch_recorder::strict(reader_stream);
   for (const auto& block : blocks_) reader.read(block);
   reader.preflight();
   (void)reader.commit();
   EXPECT_EQ(runtime().statistics().waits, before + streams);
   for (std::size_t s = 0; s < streams; ++s) {
-    EXPECT_TRUE(waits_for(on.ref(), sources[s].ref(), newest[s].ticket))
+    EXPECT_TRUE(waits_for(reader_stream.ref(), sources[s].ref(), newest[s].ticket))
         << "the wait has not been queued";
   }
   closed.open();

@@ -62,27 +62,27 @@ class launch_price : public ::testing::Test {
     for (auto& block : blocks_) block = runtime_->allocate<float>(16, stream_);
   }
 
-  void launch(stream_ref on) {
-    launch(on, blocks_[2]);
+  void launch(stream_ref stream) {
+    launch(stream, blocks_[2]);
   }
   /// A launch with another output.
-  void launch(stream_ref on, const gpu_ref<float>& output) {
-    auto recorder = launch_recorder::strict(on);
+  void launch(stream_ref stream, const gpu_ref<float>& output) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.read(blocks_[0]).read(blocks_[1]).write(output);
     recorder.preflight();
     (void)recorder.commit();
   }
   /// A launch that writes one block.
-  static void write(stream_ref on, const gpu_ref<float>& block) {
-    auto recorder = launch_recorder::strict(on);
+  static void write(stream_ref stream, const gpu_ref<float>& block) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.write(block);
     recorder.preflight();
     (void)recorder.commit();
   }
   /// Lets the runtime know that all work on a stream has completed.
-  void complete(stream_ref on) {
+  void complete(stream_ref stream) {
     gpu_->idle = true;
-    (void)detail::timeline::of(on)->advance();
+    (void)detail::timeline::of(stream)->advance();
   }
   /// Makes launches on one stream, in batches. A busy stream completes each batch at its end.
   void launches(std::uint64_t count, bool busy) {

@@ -86,9 +86,9 @@ TEST_P(launch_recorder_on, reads_keep_the_newest_point_of_each_stream) {
   closed.hold(second);
   timeline_point last[2];
   for (int i = 0; i < 100; ++i) {
-    for (const auto on : {stream(), second.ref()}) {
-      auto recorder = begin_read(a, on);
-      last[on == stream() ? 0 : 1] = recorder.commit();
+    for (const auto reader_stream : {stream(), second.ref()}) {
+      auto recorder = begin_read(a, reader_stream);
+      last[reader_stream == stream() ? 0 : 1] = recorder.commit();
     }
   }
   const auto uses = uses_of(a);

@@ -117,10 +117,10 @@ TEST_P(launch_recorder_on, surfaces_the_first_rejection_at_preflight_and_at_comm
 TEST_P(launch_recorder_on, refuses_memory_of_a_resource_that_cannot_track) {
   device_runtime plain(open_device(GetParam()), {.resource = make_direct_resource()});
   EXPECT_FALSE(plain.supports_use_tracking());
-  const auto on = plain.create_stream();
-  const auto a = plain.allocate<float>(4, on, "weights");
+  const auto stream = plain.create_stream();
+  const auto a = plain.allocate<float>(4, stream, "weights");
   for (const bool strict : {true, false}) {
-    auto recorder = strict ? launch_recorder::strict(on) : launch_recorder::permissive(on);
+    auto recorder = strict ? launch_recorder::strict(stream) : launch_recorder::permissive(stream);
     EXPECT_NO_THROW(recorder.read(a));
     EXPECT_TRUE(throws(errc::stream_misuse, "weights", [&] { recorder.preflight(); }));
     EXPECT_TRUE(throws(errc::stream_misuse, "weights", [&] { (void)recorder.commit(); }));
@@ -219,10 +219,10 @@ TEST_P(launch_recorder_on, stale_uses_may_meet_the_reuse_of_their_records) {
   std::atomic<bool> done{false};
   std::atomic<int> churned{0};
   std::thread churning([&] {
-    const auto on = runtime().create_stream();
+    const auto thread_stream = runtime().create_stream();
     while (!done.load(std::memory_order_relaxed)) {
-      const auto a = runtime().allocate_bytes(64, on, "churn");
-      const auto b = runtime().allocate_bytes(64, on, "churn");
+      const auto a = runtime().allocate_bytes(64, thread_stream, "churn");
+      const auto b = runtime().allocate_bytes(64, thread_stream, "churn");
       churned.fetch_add(1, std::memory_order_relaxed);
     }
   });

@@ -23,12 +23,12 @@ namespace {
 
 /// The devices of the called runtime and of the other runtime.
 struct two_devices {
-  std::string asked;
+  std::string callee;
   std::string other;
 };
 
 std::string name_of(const two_devices& devices) {
-  auto name = devices.asked + "_and_" + devices.other;
+  auto name = devices.callee + "_and_" + devices.other;
   std::ranges::replace(name, ':', '_');
   return name;
 }
@@ -43,10 +43,10 @@ std::shared_ptr<sluice::device> open(const std::string& name) {
 class refusals : public ::testing::TestWithParam<two_devices> {
  protected:
   void SetUp() override {
-    for (const auto& name : {GetParam().asked, GetParam().other}) {
+    for (const auto& name : {GetParam().callee, GetParam().other}) {
       if (!has_device(name)) GTEST_SKIP() << "this machine has no device '" << name << "'";
     }
-    runtime_ = std::make_unique<device_runtime>(open(GetParam().asked));
+    runtime_ = std::make_unique<device_runtime>(open(GetParam().callee));
     other_ = std::make_unique<device_runtime>(open(GetParam().other));
     stream_ = runtime_->create_stream();
     elsewhere_ = other_->create_stream();
@@ -56,8 +56,8 @@ class refusals : public ::testing::TestWithParam<two_devices> {
   [[nodiscard]] device_runtime& other() const { return *other_; }
   [[nodiscard]] stream_ref stream() const { return stream_; }
   [[nodiscard]] const sluice::stream& elsewhere() const { return elsewhere_; }
-  static timeline_point launch(stream_ref on, const gpu_ref<float>& ref, access_kind access) {
-    auto recorder = launch_recorder::strict(on);
+  static timeline_point launch(stream_ref stream, const gpu_ref<float>& ref, access_kind access) {
+    auto recorder = launch_recorder::strict(stream);
     recorder.use(ref.block(), access, true);
     recorder.preflight();
     return recorder.commit();
@@ -121,23 +121,24 @@ TEST_P(refusals, of_a_call_change_nothing) {
     return ::testing::AssertionFailure() << before << " became " << after;
   };
 
-  for (const auto& [on, word] : {std::pair(elsewhere().ref(), "not a stream of this runtime"),
-                                 std::pair(retired, "stream has been destroyed"),
-                                 std::pair(stream_ref(), "no stream was given")}) {
+  for (const auto& [invalid_stream, word] :
+       {std::pair(elsewhere().ref(), "not a stream of this runtime"),
+        std::pair(retired, "stream has been destroyed"),
+        std::pair(stream_ref(), "no stream was given")}) {
     SCOPED_TRACE(word);
-    EXPECT_TRUE(
-        refuses(errc::stream_misuse, word, [&, s = on] { (void)runtime().allocate_bytes(16, s); }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
+    EXPECT_TRUE(refuses(errc::stream_misuse, word,
+                        [&, s = invalid_stream] { (void)runtime().allocate_bytes(16, s); }));
+    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = invalid_stream] {
       (void)runtime().prepare_use(mine.block(), s, access_kind::read);
     }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
+    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = invalid_stream] {
       (void)runtime().finish_use(mine.block(), s, access_kind::read, {});
     }));
-    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = on] {
+    EXPECT_TRUE(refuses(errc::stream_misuse, word, [&, s = invalid_stream] {
       (void)runtime().record_use(mine.block(), s, access_kind::write);
     }));
     EXPECT_TRUE(refuses(errc::stream_misuse, "",
-                        [&, s = on] { (void)launch(s, mine, access_kind::write); }));
+                        [&, s = invalid_stream] { (void)launch(s, mine, access_kind::write); }));
   }
 
   EXPECT_TRUE(refuses(errc::invalid_argument, "another runtime",

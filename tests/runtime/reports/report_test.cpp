@@ -93,11 +93,12 @@ class blocked_standard_error {
 std::uint64_t count_in(const std::string& lines, const std::string& text) {
   const std::string prefix = "sluice: " + text;
   std::uint64_t sum = 0;
-  for (auto at = lines.find(prefix); at != std::string::npos; at = lines.find(prefix, at)) {
-    at += prefix.size();
+  for (auto position = lines.find(prefix); position != std::string::npos;
+       position = lines.find(prefix, position)) {
+    position += prefix.size();
     const std::string repeated = " (repeated ";
-    sum += lines.compare(at, repeated.size(), repeated) == 0
-               ? std::stoull(lines.substr(at + repeated.size()))
+    sum += lines.compare(position, repeated.size(), repeated) == 0
+               ? std::stoull(lines.substr(position + repeated.size()))
                : 1;
   }
   return sum;
@@ -334,14 +335,14 @@ TEST(reports_at_exit, are_the_parents_alone_after_a_fork) {
 
 enum class texts { equal, different, in_used_slots };
 
-[[noreturn]] void race_around_reports(texts which) {
+[[noreturn]] void race_around_reports(texts kind) {
   static int raced = 0;
   static std::atomic<bool> written{false};
   set_report_handler([](const report_message&) {});
-  const auto report_all = [which](const std::string& name) {
-    const auto count = which == texts::in_used_slots ? detail::report_table::slots : 1;
+  const auto report_all = [kind](const std::string& name) {
+    const auto count = kind == texts::in_used_slots ? detail::report_table::slots : 1;
     for (std::size_t i = 0; i < count; ++i)
-      report(which == texts::equal ? "equal" : name, std::to_string(i));
+      report(kind == texts::equal ? "equal" : name, std::to_string(i));
   };
   report("the writer exists");
   // Otherwise a slow start of the report thread leaves no slot for the last text.
@@ -353,7 +354,7 @@ enum class texts { equal, different, in_used_slots };
   });
   std::thread reads([&] {
     await([] { return written.load(std::memory_order_relaxed); });
-    if (which == texts::in_used_slots) {
+    if (kind == texts::in_used_slots) {
       await([] { return report_counts().delivered > detail::report_table::slots; });
     }
     report_all("second");

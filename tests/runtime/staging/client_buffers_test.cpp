@@ -52,9 +52,9 @@ class client_memory : public ::testing::Test {
 TEST_F(client_memory, is_read_and_written_by_the_device_itself) {
   for (const std::size_t n : {std::size_t{1}, std::size_t{1000}, word_count}) {
     const auto source = runtime().allocate_pinned(n * sizeof(std::uint32_t));
-    const auto given = numbers(n);
-    std::memcpy(source.get(), given.data(), n * sizeof(std::uint32_t));
-    EXPECT_EQ(through_the_device(source, n), given);
+    const auto contents = numbers(n);
+    std::memcpy(source.get(), contents.data(), n * sizeof(std::uint32_t));
+    EXPECT_EQ(through_the_device(source, n), contents);
   }
   EXPECT_EQ(runtime().statistics().pinned_bytes, 0U) << "transfers needed memory of their own";
   EXPECT_EQ(runtime().statistics().client_pinned_bytes, device().pinned());
@@ -62,19 +62,19 @@ TEST_F(client_memory, is_read_and_written_by_the_device_itself) {
 
 TEST_F(client_memory, may_be_moved_in_parts) {
   const auto whole = runtime().allocate_pinned(word_count * sizeof(std::uint32_t));
-  const auto given = numbers(word_count);
-  std::memcpy(whole.get(), given.data(), word_count * sizeof(std::uint32_t));
+  const auto contents = numbers(word_count);
+  std::memcpy(whole.get(), contents.data(), word_count * sizeof(std::uint32_t));
   constexpr std::size_t first = 777;
   constexpr std::size_t part = word_count - first;
   const std::shared_ptr<void> behind(whole, static_cast<std::uint32_t*>(whole.get()) + first);
-  EXPECT_EQ(through_the_device(behind, part), values(given.begin() + first, given.end()));
+  EXPECT_EQ(through_the_device(behind, part), values(contents.begin() + first, contents.end()));
   EXPECT_EQ(runtime().statistics().pinned_bytes, 0U);
 }
 
 TEST_F(client_memory, is_told_from_other_memory) {
   const auto held = runtime().allocate_pinned(mebi);
-  const auto given = std::make_shared<values>(numbers(word_count));
-  EXPECT_EQ(through_the_device({given, given->data()}, word_count), *given);
+  const auto contents = std::make_shared<values>(numbers(word_count));
+  EXPECT_EQ(through_the_device({contents, contents->data()}, word_count), *contents);
   EXPECT_GT(runtime().statistics().pinned_bytes, 0U) << "it passed through the slots";
   auto& buffers = detail::runtime_core::of(runtime())->staging().clients();
   const auto* const begin = static_cast<const std::byte*>(held.get());
@@ -94,18 +94,18 @@ TEST_F(client_memory, has_a_limit_of_its_own) {
                      [&] { (void)runtime().allocate_pinned(~std::size_t{0}); }));
   // Transfers of other memory go on.
   const auto block = runtime().allocate<std::uint32_t>(word_count, gpu().stream);
-  const auto given = numbers(word_count);
-  const auto up = start_upload(block, given, gpu().stream);
-  EXPECT_EQ(finish(gpu(), start_download(block, gpu().stream)), given);
+  const auto contents = numbers(word_count);
+  const auto up = start_upload(block, contents, gpu().stream);
+  EXPECT_EQ(finish(gpu(), start_download(block, gpu().stream)), contents);
   std::thread([last = std::move(all)]() mutable { last.reset(); }).join();
   EXPECT_NE(runtime().allocate_pinned(limit), nullptr);
 }
 
 TEST_F(client_memory, stays_with_a_transfer_until_it_has_completed) {
   const auto block = runtime().allocate<std::uint32_t>(word_count, gpu().stream);
-  const auto given = numbers(word_count);
+  const auto contents = numbers(word_count);
   auto source = runtime().allocate_pinned(limit);
-  std::memcpy(source.get(), given.data(), word_count * sizeof(std::uint32_t));
+  std::memcpy(source.get(), contents.data(), word_count * sizeof(std::uint32_t));
   gate g;
   g.hold(gpu().stream);
   moving up;
@@ -113,7 +113,7 @@ TEST_F(client_memory, stays_with_a_transfer_until_it_has_completed) {
   up = launch(std::move(up), block, access_kind::write, gpu().stream);
   EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)runtime().allocate_pinned(1); }));
   g.open();
-  EXPECT_EQ(finish(gpu(), start_download(block, gpu().stream)), given);
+  EXPECT_EQ(finish(gpu(), start_download(block, gpu().stream)), contents);
   up.transfer.reset();
   EXPECT_NE(runtime().allocate_pinned(limit), nullptr);
 }

@@ -15,8 +15,8 @@
 namespace sluice::test {
 namespace {
 
-std::shared_ptr<host_transfer> prepare(stream_ref on, std::size_t bytes) {
-  return host_transfer::download(on, std::make_shared<std::byte>(),
+std::shared_ptr<host_transfer> prepare(stream_ref stream, std::size_t bytes) {
+  return host_transfer::download(stream, std::make_shared<std::byte>(),
                                  bytes);  // the test never enqueues it
 }
 
@@ -25,8 +25,8 @@ std::thread::id reclaim_thread(const side& s) {
   detail::runtime_core::of(*s.runtime)
       ->reclaim_after(
           {}, {},
-          [](void* to, allocation) noexcept {
-            static_cast<std::atomic<std::thread::id>*>(to)->store(std::this_thread::get_id());
+          [](void* context, allocation) noexcept {
+            static_cast<std::atomic<std::thread::id>*>(context)->store(std::this_thread::get_id());
           },
           &seen);
   await([&] { return seen.load() != std::thread::id(); });
@@ -115,13 +115,13 @@ TEST(pinned_memory, of_one_small_slot_moves_everything) {
   const side gpu(device, {.pinned_limit = std::size_t{256} << 10U});
   const auto target = gpu.allocate(9 * mebi / sizeof(std::uint32_t) + 1);
   const auto sent = random_values<std::uint32_t>(random, target.size());
-  std::vector<moving> made;
+  std::vector<moving> movements;
   for (int i = 0; i < 3; ++i) {
-    made.push_back(start_upload(target, sent, gpu.stream));
-    made.push_back(start_download(target, gpu.stream));
+    movements.push_back(start_upload(target, sent, gpu.stream));
+    movements.push_back(start_download(target, gpu.stream));
   }
-  for (std::size_t i = 1; i < made.size(); i += 2) {
-    EXPECT_TRUE(finish(gpu, made[i]) == sent);
+  for (std::size_t i = 1; i < movements.size(); i += 2) {
+    EXPECT_TRUE(finish(gpu, movements[i]) == sent);
   }
   EXPECT_LE(device->peak(), std::size_t{256} << 10U);
 }

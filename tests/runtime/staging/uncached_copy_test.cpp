@@ -25,10 +25,10 @@ TEST(uncached_copy, copies_exactly_its_bytes_whatever_their_alignment) {
     const auto source = up_to(from.size() - bytes);
     const auto target = up_to(from.size() - bytes);
     std::vector<std::byte> expected(from.size(), std::byte{0xa5});
-    auto to = expected;
+    auto destination = expected;
     std::copy_n(from.data() + source, bytes, expected.data() + target);
-    detail::uncached_copy(to.data() + target, from.data() + source, bytes);
-    ASSERT_EQ(to, expected) << bytes << " bytes from " << source << " to " << target;
+    detail::uncached_copy(destination.data() + target, from.data() + source, bytes);
+    ASSERT_EQ(destination, expected) << bytes << " bytes from " << source << " to " << target;
   }
 }
 

@@ -30,9 +30,9 @@ TEST_P(leases_on, crossed_orders_do_not_deadlock) {
   const auto a = fresh();
   const auto b = fresh();
   const auto run = [&](const gpu_ref<float>& first, const gpu_ref<float>& second) {
-    const auto on = runtime().create_stream();
+    const auto stream = runtime().create_stream();
     for (int i = 0; i < 500; ++i) {
-      auto recorder = launch_recorder::strict(on);
+      auto recorder = launch_recorder::strict(stream);
       recorder.write(first).write(second);
       recorder.preflight();
       (void)recorder.commit();
@@ -52,11 +52,11 @@ TEST_P(leases_on, threads_that_hold_and_want_crosswise_are_refused) {
   std::atomic<int> holding{0};
   std::atomic<int> refused{0};
   const auto run = [&](const gpu_ref<float>& held, const gpu_ref<float>& wanted) {
-    const auto on = runtime().create_stream();
-    auto first = begin_write(held, on);
+    const auto stream = runtime().create_stream();
+    auto first = begin_write(held, stream);
     holding.fetch_add(1);
     await([&] { return holding.load() >= 2; });
-    auto second = launch_recorder::strict(on);
+    auto second = launch_recorder::strict(stream);
     second.write(wanted);
     try {
       second.preflight();
@@ -81,9 +81,9 @@ TEST_P(leases_on, writes_and_reads_of_two_blocks_crosswise_do_not_deadlock) {
   const auto a = fresh();
   const auto b = fresh();
   const auto run = [&](const gpu_ref<float>& written, const gpu_ref<float>& read) {
-    const auto on = runtime().create_stream();
+    const auto stream = runtime().create_stream();
     for (int i = 0; i < 500; ++i) {
-      auto recorder = launch_recorder::strict(on);
+      auto recorder = launch_recorder::strict(stream);
       recorder.write(written).read(read);
       recorder.preflight();
       std::this_thread::yield();
@@ -119,10 +119,10 @@ TEST_P(leases_on, exclude_each_other_under_load) {
 
   const auto run = [&](std::uint64_t seed) {
     std::mt19937_64 draw(seed);
-    const auto on = runtime().create_stream();
+    const auto stream = runtime().create_stream();
     for (int round = 0; round < rounds; ++round) {
       std::array<int, blocks> access{};
-      auto recorder = launch_recorder::strict(on);
+      auto recorder = launch_recorder::strict(stream);
       for (std::size_t i = 0; i < blocks; ++i) {
         access[i] = static_cast<int>(draw() % 4);  // half of the blocks are not used
         if (access[i] == 1) recorder.read(refs[i]);
@@ -170,10 +170,10 @@ TEST_P(leases_on, withstand_everything_at_a_time) {
   std::mutex mutex;
   std::array<std::shared_ptr<shared_block>, blocks> all;
   const auto renew = [&](std::size_t i) {
-    auto made = std::make_shared<shared_block>();
-    made->ref = fresh();
+    auto block = std::make_shared<shared_block>();
+    block->ref = fresh();
     const std::lock_guard lock(mutex);
-    return std::exchange(all[i], std::move(made));
+    return std::exchange(all[i], std::move(block));
   };
   for (std::size_t i = 0; i < blocks; ++i) (void)renew(i);
   std::atomic<int> violations{0};
@@ -181,7 +181,7 @@ TEST_P(leases_on, withstand_everything_at_a_time) {
 
   const auto run = [&](std::uint64_t seed) {
     std::mt19937_64 draw(seed);
-    const auto on = runtime().create_stream();
+    const auto stream = runtime().create_stream();
     for (int round = 0; round < rounds; ++round) {
       std::array<std::shared_ptr<shared_block>, blocks> known;
       {
@@ -189,7 +189,7 @@ TEST_P(leases_on, withstand_everything_at_a_time) {
         known = all;
       }
       std::array<int, blocks> access{};
-      auto recorder = launch_recorder::strict(on);
+      auto recorder = launch_recorder::strict(stream);
       for (std::size_t i = 0; i < blocks; ++i) {
         access[i] = static_cast<int>(draw() % 4);
         if (access[i] == 1) recorder.read(known[i]->ref);
@@ -222,7 +222,7 @@ TEST_P(leases_on, withstand_everything_at_a_time) {
       count(1);
       if (draw() % 4 == 0) {
         const auto other = draw() % blocks;
-        auto nested = launch_recorder::strict(on);
+        auto nested = launch_recorder::strict(stream);
         nested.read(known[other]->ref);
         try {
           nested.preflight();
@@ -280,27 +280,27 @@ TEST_P(leases_on, are_taken_in_preflight_only) {
 
   const auto run = [&](std::uint64_t seed) {
     std::mt19937_64 draw(seed);
-    const auto on = tracked.create_stream();
+    const auto stream = tracked.create_stream();
     for (int round = 0; round < rounds; ++round) {
-      auto own = tracked.allocate<float>(16, on, "own");
-      auto recorder = launch_recorder::strict(on);
-      recorder.read(shared).write(own);
+      auto private_block = tracked.allocate<float>(16, stream, "own");
+      auto recorder = launch_recorder::strict(stream);
+      recorder.read(shared).write(private_block);
       in_preflight = true;
       recorder.preflight();
       in_preflight = false;
       switch (draw() % 4) {
         case 0:
-          tracked.deallocate(own.block());  // the record is released with the lease
+          tracked.deallocate(private_block.block());  // the record is released with the lease
           break;
         case 1:
-          own = {};
+          private_block = {};
           break;
         case 2:
           if (on_host()) {
             // The stream's thread may drop the last reference and destroy a recorder.
-            auto other = std::make_shared<launch_recorder>(launch_recorder::strict(on));
-            other->read(own);
-            submit_host_task(on, [kept = own, other] { (void)kept; });
+            auto other = std::make_shared<launch_recorder>(launch_recorder::strict(stream));
+            other->read(private_block);
+            submit_host_task(stream, [kept = private_block, other] { (void)kept; });
           }
           break;
         default:

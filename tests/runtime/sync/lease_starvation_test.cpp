@@ -63,16 +63,16 @@ class relay {
       launch();
       through_.store(true);
     });
-    for (int made = 0;; ++made) {
+    for (int obstructions = 0;; ++obstructions) {
       await([this] { return steps_.stopped() || through_.load(); });
-      if (through_.load() || made == most) return made;
-      if (until_in_turnstile && steps_.starved()) return made;
-      const auto next = (at_ + 1) % runners_.size();
+      if (through_.load() || obstructions == most) return obstructions;
+      if (until_in_turnstile && steps_.starved()) return obstructions;
+      const auto next = (runner_index_ + 1) % runners_.size();
       if (running_[next] == nullptr) start(next);
       // If the launch under test keeps the lease of that block, the runner waits for it.
       await([&] { return running_[next]->through() || running_[next]->blocked(); });
-      end(at_);
-      at_ = next;
+      end(runner_index_);
+      runner_index_ = next;
       steps_.go_on();
     }
   }
@@ -80,7 +80,7 @@ class relay {
   [[nodiscard]] bool through() const { return through_.load(); }
   [[nodiscard]] bool in_turnstile() const { return steps_.starved(); }
   /// The index of the runner whose block the launch waits for.
-  [[nodiscard]] std::size_t at() const { return at_; }
+  [[nodiscard]] std::size_t runner_index() const { return runner_index_; }
   /// Lets all launches finish.
   void finish() {
     steps_.stop_when_blocked(false);
@@ -104,7 +104,7 @@ class relay {
 
   std::vector<runner> runners_;
   std::vector<std::unique_ptr<launching_thread>> running_;
-  std::size_t at_ = 0;
+  std::size_t runner_index_ = 0;
   followed_launch steps_;
   std::atomic<bool> through_{false};
   std::thread hindered_;
@@ -135,8 +135,8 @@ class read_blocks {
     return all;
   }
   /// Makes a launch that writes all blocks.
-  void write(stream_ref on) const {
-    auto recorder = launch_recorder::strict(on);
+  void write(stream_ref stream) const {
+    auto recorder = launch_recorder::strict(stream);
     for (const auto& ref : refs_) recorder.write(ref);
     recorder.preflight();
     (void)recorder.commit();
@@ -151,8 +151,8 @@ class read_blocks {
 TEST_P(leases_on, a_launch_that_writes_blocks_which_others_read_is_made) {
   const read_blocks blocks(runtime(), stream(), 4);
   relay others(blocks.runners());
-  const auto made = others.hinder([&] { blocks.write(stream()); }, too_many);
-  EXPECT_LT(made, too_many);
+  const auto obstructions = others.hinder([&] { blocks.write(stream()); }, too_many);
+  EXPECT_LT(obstructions, too_many);
   EXPECT_TRUE(others.through());
   others.finish();
   EXPECT_EQ(runtime().statistics().leases, 0u);
@@ -164,7 +164,7 @@ TEST_P(leases_on, a_launch_in_the_turnstile_gets_stale_ref_when_its_block_dies) 
   std::optional<error> failure;
   (void)others.hinder([&] { failure = error_of([&] { blocks.write(stream()); }); }, too_many, true);
   ASSERT_TRUE(others.in_turnstile());
-  const auto dying = others.at();
+  const auto dying = others.runner_index();
   runtime().deallocate(blocks[dying].block());
   others.finish();
   ASSERT_TRUE(failure.has_value());
@@ -184,18 +184,18 @@ TEST_P(leases_on, a_reserved_block_is_kept_from_threads_that_hold_nothing_only) 
   relay others(blocks.runners());
   (void)others.hinder([&] { blocks.write(stream()); }, too_many, true);
   ASSERT_TRUE(others.in_turnstile());
-  const auto& reserved = blocks[others.at()];
-  const auto on = runtime().create_stream();
+  const auto& reserved = blocks[others.runner_index()];
+  const auto stream = runtime().create_stream();
   {
-    auto recorder = launch_recorder::strict(on);
+    auto recorder = launch_recorder::strict(stream);
     recorder.read(reserved);
     EXPECT_FALSE(recorder.try_preflight());
     recorder.cancel();
   }
   // Launches on other blocks are not affected.
-  auto held = begin_write(unrelated, on);
+  auto held = begin_write(unrelated, stream);
   {
-    auto recorder = launch_recorder::strict(on);
+    auto recorder = launch_recorder::strict(stream);
     recorder.read(reserved);
     EXPECT_FALSE(recorder.try_preflight()) << "what can be cancelled makes room";
     EXPECT_NO_THROW(recorder.preflight()) << "a thread that holds a lease may not wait";
@@ -211,14 +211,14 @@ TEST_P(leases_on, a_reserved_block_is_kept_from_threads_that_hold_nothing_only) 
 TEST_P(leases_on, a_runtime_ends_while_a_launch_waits_in_the_turnstile) {
   auto ending = std::make_unique<device_runtime>(open_device(GetParam()));
   followed_launch::allow(*ending);
-  const auto on = ending->create_stream();
-  const read_blocks blocks(*ending, on, 2);
+  const auto stream = ending->create_stream();
+  const read_blocks blocks(*ending, stream, 2);
   relay others(blocks.runners());
   std::optional<error> failure;
-  (void)others.hinder([&] { failure = error_of([&] { blocks.write(on); }); }, too_many, true);
+  (void)others.hinder([&] { failure = error_of([&] { blocks.write(stream); }); }, too_many, true);
   ASSERT_TRUE(others.in_turnstile());
   std::thread ends([&] { ending.reset(); });
-  await([&] { return blocks[others.at()].stale(); });
+  await([&] { return blocks[others.runner_index()].stale(); });
   others.finish();
   ends.join();
   ASSERT_TRUE(failure.has_value());
@@ -239,17 +239,17 @@ TEST_P(leases_on, a_reader_is_made_between_two_writers) {
   waiting->await_blocked();
   launching_thread reader(runtime(), [&a](launch_recorder& r) { r.read(a); });
   reader.await_blocked();
-  int made = 0;
-  for (; made < most && !reader.through(); ++made) {
+  int turns = 0;
+  for (; turns < most && !reader.through(); ++turns) {
     holding->commit();
     (void)holding->join();
     await([&] { return waiting->through() || reader.through(); });
     if (reader.through()) break;
     holding = std::exchange(
-        waiting, std::make_unique<launching_thread>(streams[made % 2 == 0 ? 0 : 1], write));
+        waiting, std::make_unique<launching_thread>(streams[turns % 2 == 0 ? 0 : 1], write));
     waiting->await_blocked();
   }
-  EXPECT_LT(made, most);
+  EXPECT_LT(turns, most);
   EXPECT_TRUE(reader.through());
   holding->commit();
   reader.commit();
@@ -290,28 +290,28 @@ TEST(turnstile, refuses_a_thread_that_holds_a_lease) {
 
 // A copy takes leases of both runtimes, and a writer always holds one of the blocks.
 TEST(copies_between_busy_runtimes, are_made) {
-  side from("pretended:0");
-  side to("pretended:1");
-  followed_launch::allow(*from.runtime);
-  followed_launch::allow(*to.runtime);
-  const auto source = from.holding(values(64, 1));
-  const auto target = to.holding(values(64, 2));
-  const auto from_stream = from.runtime->create_stream();
-  const auto to_stream = to.runtime->create_stream();
-  relay others({{from.other,
+  side source_side("pretended:0");
+  side target_side("pretended:1");
+  followed_launch::allow(*source_side.runtime);
+  followed_launch::allow(*target_side.runtime);
+  const auto source = source_side.holding(values(64, 1));
+  const auto target = target_side.holding(values(64, 2));
+  const auto source_stream = source_side.runtime->create_stream();
+  const auto target_stream = target_side.runtime->create_stream();
+  relay others({{source_side.other,
                  [&](launch_recorder& r) {
                    r.write(source);
                  }},
-                {to.other, [&](launch_recorder& r) {
+                {target_side.other, [&](launch_recorder& r) {
                    r.write(target);
                  }}});
-  const auto made =
-      others.hinder([&] { (void)enqueue_copy(target, to_stream, source, from_stream); }, too_many);
-  EXPECT_LT(made, too_many);
+  const auto obstructions = others.hinder(
+      [&] { (void)enqueue_copy(target, target_stream, source, source_stream); }, too_many);
+  EXPECT_LT(obstructions, too_many);
   EXPECT_TRUE(others.through());
   others.finish();
-  EXPECT_EQ(from.runtime->statistics().leases, 0u);
-  EXPECT_EQ(to.runtime->statistics().leases, 0u);
+  EXPECT_EQ(source_side.runtime->statistics().leases, 0u);
+  EXPECT_EQ(target_side.runtime->statistics().leases, 0u);
 }
 
 TEST(copies_between_busy_runtimes, both_ways_do_not_deadlock) {
@@ -321,18 +321,19 @@ TEST(copies_between_busy_runtimes, both_ways_do_not_deadlock) {
   const auto a = one.holding(values(64, 1));
   const auto b = two.holding(values(64, 2));
   std::atomic<int> copying{2};
-  const auto copy = [&](const side& to, const words& target, const side& from,
+  const auto copy = [&](const side& target_side, const words& target, const side& source_side,
                         const words& source) {
-    const auto on = to.runtime->create_stream();
-    const auto source_on = from.runtime->create_stream();
-    for (int i = 0; i < rounds; ++i) (void)enqueue_copy(target, on, source, source_on);
+    const auto target_stream = target_side.runtime->create_stream();
+    const auto source_stream = source_side.runtime->create_stream();
+    for (int i = 0; i < rounds; ++i)
+      (void)enqueue_copy(target, target_stream, source, source_stream);
     copying.fetch_sub(1);
   };
-  const auto disturb = [&](const side& at, const words& block, std::uint64_t seed) {
+  const auto disturb = [&](const side& owner, const words& block, std::uint64_t seed) {
     std::mt19937_64 draw(seed);
-    const auto on = at.runtime->create_stream();
+    const auto stream = owner.runtime->create_stream();
     while (copying.load() != 0) {
-      auto recorder = launch_recorder::strict(on);
+      auto recorder = launch_recorder::strict(stream);
       draw() % 4 == 0 ? recorder.write(block) : recorder.read(block);
       recorder.preflight();
       std::this_thread::yield();

@@ -13,16 +13,16 @@ namespace {
 
 TEST(one_way_signal, returns_at_once_when_ready) {
   one_way_signal signal;
-  int asked = 0;
+  int calls = 0;
   signal.wait([&] {
-    ++asked;
+    ++calls;
     return true;
   });
   signal.wait_for(std::chrono::hours(1), [&] {
-    ++asked;
+    ++calls;
     return true;
   });
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(one_way_signal, ends_a_limited_wait_without_being_raised) {

@@ -124,22 +124,24 @@ TEST_F(tensors, convert_from_and_to_references) {
 }
 
 TEST_F(tensors, refuse_what_is_not_in_the_block) {
-  const auto of = [&](const extents& shape, const extents& strides, std::size_t offset = 0) {
+  const auto view_of = [&](const extents& shape, const extents& strides, std::size_t offset = 0) {
     return tensor(block(64), element_type::f32, shape, strides, offset);
   };
-  EXPECT_EQ(of({4, 4}, {4, 1}).size(), 16u);
-  EXPECT_EQ(of({2, 4}, {12, 1}).extent(), (byte_extent{0, 64}));
-  EXPECT_TRUE(refuses("shape", [&] { (void)of({4, 4}, {5, 1}); }));
-  EXPECT_TRUE(refuses("shape", [&] { (void)of({4, 4}, {4, 1}, 4); }));
-  EXPECT_TRUE(refuses("shape: dimension 1 is negative", [&] { (void)of({4, -1}, {1, 1}); }));
-  EXPECT_TRUE(refuses("strides: the stride of dimension 0", [&] { (void)of({4, 1}, {-1, 1}); }));
-  EXPECT_TRUE(refuses("strides", [&] { (void)of({4, 1}, {1}); }));
-  EXPECT_TRUE(refuses("offset", [&] { (void)of({0}, {1}, 65); }));
-  EXPECT_TRUE(refuses("offset", [&] { (void)of({1}, {1}, 2); }));
-  EXPECT_TRUE(refuses("shape", [&] { (void)of({largest, 2}, {0, 0}); }));
-  EXPECT_TRUE(refuses("shape", [&] { (void)of({largest}, {0}); }));
-  EXPECT_TRUE(refuses("shape", [&] { (void)of({largest, 2}, {largest, 1}); }));
-  EXPECT_TRUE(refuses("shape", [&] { (void)of({3, 3}, {largest / 2, largest / 2}); }));
+  EXPECT_EQ(view_of({4, 4}, {4, 1}).size(), 16u);
+  EXPECT_EQ(view_of({2, 4}, {12, 1}).extent(), (byte_extent{0, 64}));
+  EXPECT_TRUE(refuses("shape", [&] { (void)view_of({4, 4}, {5, 1}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)view_of({4, 4}, {4, 1}, 4); }));
+  EXPECT_TRUE(refuses("shape: dimension 1 is negative", [&] { (void)view_of({4, -1}, {1, 1}); }));
+  EXPECT_TRUE(refuses("strides: the stride of dimension 0", [&] {
+    (void)view_of({4, 1}, {-1, 1});
+  }));
+  EXPECT_TRUE(refuses("strides", [&] { (void)view_of({4, 1}, {1}); }));
+  EXPECT_TRUE(refuses("offset", [&] { (void)view_of({0}, {1}, 65); }));
+  EXPECT_TRUE(refuses("offset", [&] { (void)view_of({1}, {1}, 2); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)view_of({largest, 2}, {0, 0}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)view_of({largest}, {0}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)view_of({largest, 2}, {largest, 1}); }));
+  EXPECT_TRUE(refuses("shape", [&] { (void)view_of({3, 3}, {largest / 2, largest / 2}); }));
   EXPECT_TRUE(refuses("shape: dimension 1 is negative", [&] {
     (void)tensor(block(), element_type::f32, {4, -1});
   }));
@@ -152,9 +154,9 @@ TEST_F(tensors, refuse_what_is_not_in_the_block) {
     (void)make({1, 1, 1, 1, 1, 1, 1, 1, 1});
   }));
   // A stride without a second element has no meaning.
-  EXPECT_EQ(of({1, 16}, {largest, 1}).size(), 16u);
-  EXPECT_TRUE(of({1, 16}, {largest, 1}).is_contiguous());
-  EXPECT_EQ(of({0, 7}, {largest, largest}, 64).extent(), (byte_extent{64, 64}));
+  EXPECT_EQ(view_of({1, 16}, {largest, 1}).size(), 16u);
+  EXPECT_TRUE(view_of({1, 16}, {largest, 1}).is_contiguous());
+  EXPECT_EQ(view_of({0, 7}, {largest, largest}, 64).extent(), (byte_extent{64, 64}));
 }
 
 TEST_F(tensors, refuse_views_that_do_not_exist) {
@@ -284,25 +286,25 @@ TEST_F(tensors, show_the_elements_that_a_list_has) {
           if (rank == 0) break;
           const auto first = draw(random, 0, extent);
           const auto last = draw(random, first, extent);
-          const auto by = draw(random, 1, 3);
+          const auto stride = draw(random, 1, 3);
           auto wanted = model.shape;
           wanted[axis] = 0;
-          for (auto i = first; i < last; i += by) ++wanted[axis];
-          t = t.slice(axis, first, last, by);
+          for (auto i = first; i < last; i += stride) ++wanted[axis];
+          t = t.slice(axis, first, last, stride);
           model = model.viewed(wanted, [&](indices index) {
-            index[axis] = first + index[axis] * by;
+            index[axis] = first + index[axis] * stride;
             return index;
           });
           break;
         }
         case 2: {  // select
           if (rank == 0 || extent == 0) break;
-          const auto at = draw(random, 0, extent - 1);
+          const auto position = draw(random, 0, extent - 1);
           auto wanted = model.shape;
           wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(axis));
-          t = t.select(axis, at);
+          t = t.select(axis, position);
           model = model.viewed(wanted, [&](indices index) {
-            index.insert(index.begin() + static_cast<std::ptrdiff_t>(axis), at);
+            index.insert(index.begin() + static_cast<std::ptrdiff_t>(axis), position);
             return index;
           });
           break;
@@ -315,12 +317,12 @@ TEST_F(tensors, show_the_elements_that_a_list_has) {
           }
           const bool longer = draw(random, 0, 1) == 1;
           if (longer) wanted.insert(wanted.begin(), draw(random, 1, 3));
-          const auto own = model.shape;
+          const auto source_shape = model.shape;
           t = t.broadcast_to(as_extents(wanted));
           model = model.viewed(wanted, [&](indices index) {
             if (longer) index.erase(index.begin());
-            for (std::size_t i = 0; i < own.size(); ++i) {
-              if (own[i] == 1) index[i] = 0;
+            for (std::size_t i = 0; i < source_shape.size(); ++i) {
+              if (source_shape[i] == 1) index[i] = 0;
             }
             return index;
           });

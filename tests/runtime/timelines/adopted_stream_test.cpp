@@ -40,26 +40,26 @@ class adopted_stream_on : public named_device_test {
 INSTANTIATE_TEST_SUITE_P(devices, adopted_stream_on, every_device(), parameter_name);
 
 TEST_P(adopted_stream_on, is_fenced_like_the_runtimes_own) {
-  const auto own = runtime().create_stream();
+  const auto runtime_stream = runtime().create_stream();
   const auto adopted = runtime().adopt_stream(foreign());
   EXPECT_EQ(adopted.ref().native(), foreign());
-  const auto a = runtime().allocate<std::uint32_t>(1000, own);
+  const auto a = runtime().allocate<std::uint32_t>(1000, runtime_stream);
   gate closed;
   closed.hold(adopted);
   const auto late = launch_fill(a, 1, adopted);
   EXPECT_EQ(late.stream, adopted.id());
   const auto waits = runtime().statistics().waits;
-  (void)launch_fill(a, 2, own);
+  (void)launch_fill(a, 2, runtime_stream);
   EXPECT_EQ(runtime().statistics().waits, waits + 1) << "for the adopted one";
   closed.open();
   adopted.synchronize();
-  EXPECT_EQ(download(a, own), std::vector<std::uint32_t>(1000, 2));
+  EXPECT_EQ(download(a, runtime_stream), std::vector<std::uint32_t>(1000, 2));
 }
 
 TEST_P(adopted_stream_on, goes_behind_what_was_queued_on_it_before) {
-  const auto own = runtime().create_stream();
-  const auto a = runtime().allocate<std::uint32_t>(1000, own);
-  own.synchronize();
+  const auto runtime_stream = runtime().create_stream();
+  const auto a = runtime().allocate<std::uint32_t>(1000, runtime_stream);
+  runtime_stream.synchronize();
   gate closed;
   {
     const auto before = runtime().adopt_stream(foreign());
@@ -72,7 +72,7 @@ TEST_P(adopted_stream_on, goes_behind_what_was_queued_on_it_before) {
   closed.open();
   auto expected = std::vector<std::uint32_t>(1000, 7);
   std::fill_n(expected.begin(), 500, 8U);
-  EXPECT_EQ(download(a, own), expected);
+  EXPECT_EQ(download(a, runtime_stream), expected);
 }
 
 TEST_P(adopted_stream_on, stays_when_its_owner_goes) {

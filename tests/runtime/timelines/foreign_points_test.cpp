@@ -108,10 +108,10 @@ TEST_P(foreign_points, are_not_waited_for) {
   EXPECT_TRUE(throws(errc::stream_misuse, to_string(*device_of(foreign_.stream)),
                      [&] { context().wait(stream_, foreign_); }));
   // Streams of other runtimes do not wait either.
-  const auto own = take(line());
-  EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { context().wait(elsewhere_, own); }));
-  EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { context().wait({}, own); }));
-  context().wait(stream_, own);
+  const auto known_point = take(line());
+  EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { context().wait(elsewhere_, known_point); }));
+  EXPECT_TRUE(throws(errc::stream_misuse, "", [&] { context().wait({}, known_point); }));
+  context().wait(stream_, known_point);
 }
 
 TEST_P(foreign_points, free_nothing) {
@@ -119,9 +119,9 @@ TEST_P(foreign_points, free_nothing) {
   const auto reclaim = [](void*, allocation) noexcept {
     reclaimed = true;
   };
-  const auto own = take(line());
+  const auto known_point = take(line());
   for (const auto& point : unknown()) {
-    const std::array points{own, point};
+    const std::array points{known_point, point};
     EXPECT_TRUE(throws(errc::stream_misuse, "",
                        [&] { context().reclaim_after(points, {}, reclaim, nullptr); }));
   }
@@ -131,11 +131,11 @@ TEST_P(foreign_points, free_nothing) {
 }
 
 TEST_P(foreign_points, are_not_inherited) {
-  const auto own = take(line());
+  const auto known_point = take(line());
   for (const auto& point : unknown()) {
     resource_->inherited.clear();
     resource_->inherited.push_back(point);
-    resource_->inherited.push_back(own);
+    resource_->inherited.push_back(known_point);
     EXPECT_TRUE(throws(errc::stream_misuse, "",
                        [&] { (void)runtime_->allocate_bytes(64, stream_, "fresh"); }));
     EXPECT_EQ(resource_->held, 0) << "the memory has gone back";
@@ -144,7 +144,7 @@ TEST_P(foreign_points, are_not_inherited) {
     }
   }
   resource_->inherited.clear();
-  resource_->inherited.push_back(own);
+  resource_->inherited.push_back(known_point);
   EXPECT_EQ(runtime_->allocate_bytes(64, stream_, "fresh").bytes(), 64u);
 }
 

@@ -91,20 +91,20 @@ TEST_P(memory_of_the_caller, is_free_when_the_runtime_has_shut_down) {
 /// An object that uses an integer of the test, as the owner of a launch may.
 class user final : public releasable {
  public:
-  explicit user(int& used) : used_(used) {}
-  ~user() override { ++used_; }
+  explicit user(int& destructions) : destructions_(destructions) {}
+  ~user() override { ++destructions_; }
 
  private:
-  int& used_;
+  int& destructions_;
 };
 
 TEST(what_launches_keep, has_gone_when_it_is_no_longer_counted) {
   device_runtime runtime(open_host_device());
-  int used = 0;
-  detail::runtime_core::of(runtime)->releases().push(new user(used));
+  int destructions = 0;
+  detail::runtime_core::of(runtime)->releases().push(new user(destructions));
   std::thread draining([&] { detail::runtime_core::of(runtime)->releases().drain(); });
   await([&] { return runtime.statistics().releases_pending == 0; });
-  EXPECT_EQ(used, 1);
+  EXPECT_EQ(destructions, 1);
   draining.join();
 }
 
@@ -178,8 +178,8 @@ class stopping_device final : public forwarding_device {
  public:
   enum class where : std::uint8_t { record, capturing };
 
-  explicit stopping_device(where at)
-      : forwarding_device({device_kind::host, 0}, open_host_device()), at_(at) {}
+  explicit stopping_device(where access)
+      : forwarding_device({device_kind::host, 0}, open_host_device()), access_(access) {}
   /// Stops the calling thread at its first use of `foreign`.
   void stop_here(native_stream* foreign) {
     foreign_ = foreign;
@@ -200,8 +200,8 @@ class stopping_device final : public forwarding_device {
   }
 
  private:
-  void pass(where at, native_stream* stream) {
-    if (!stops || at != at_ || stream != foreign_) return;
+  void pass(where access, native_stream* stream) {
+    if (!stops || access != access_ || stream != foreign_) return;
     stops = false;
     reached_.raise();
     go_on_.wait();
@@ -209,7 +209,7 @@ class stopping_device final : public forwarding_device {
   }
 
   static thread_local bool stops;
-  const where at_;
+  const where access_;
   native_stream* foreign_ = nullptr;  // for the thread that stops
   signal reached_;
   signal go_on_;
@@ -219,8 +219,8 @@ thread_local bool stopping_device::stops = false;
 
 TEST(an_adopted_stream, is_left_alone_when_its_owner_has_gone_while_the_runtime_ends) {
   using where = stopping_device::where;
-  for (const auto at : {where::record, where::capturing}) {
-    const auto device = std::make_shared<stopping_device>(at);
+  for (const auto access : {where::record, where::capturing}) {
+    const auto device = std::make_shared<stopping_device>(access);
     auto runtime = std::make_unique<device_runtime>(device);
     auto* const foreign = device->create_stream(stream_priority::normal);
     auto adopted = runtime->adopt_stream(foreign);

@@ -78,8 +78,8 @@ TEST(retired_stream, stays_for_who_synchronises_it) {
 
 TEST(retired_stream, is_synchronised_by_many_threads_while_it_goes) {
   device_runtime runtime(open_host_device());
-  const auto on = runtime.create_stream();
-  const auto kept = runtime.allocate<float>(1, on);
+  const auto stream = runtime.create_stream();
+  const auto kept = runtime.allocate<float>(1, stream);
   for (int round = 0; round < 300; ++round) {
     auto going = runtime.create_stream();
     const auto ref = going.ref();
@@ -114,11 +114,11 @@ TEST_P(copies_on, a_stream_that_goes_are_refused_and_leave_nothing) {
       GTEST_SKIP() << "this machine has no device '" << name << "'";
     }
   }
-  side from(p.source);
+  side source(p.source);
   std::unique_ptr<side> another;
   if (!p.one_runtime) another = std::make_unique<side>(p.target);
-  auto& to = another ? *another : from;
-  auto& whose = p.of_target ? to : from;
+  auto& target = another ? *another : source;
+  auto& whose = p.of_target ? target : source;
   auto going = whose.runtime->create_stream();
   const auto ref = going.ref();
   bool launches = false;
@@ -126,26 +126,26 @@ TEST_P(copies_on, a_stream_that_goes_are_refused_and_leave_nothing) {
     if (launches && step == detail::launch_step::fenced) going = {};
   });
   {
-    const auto a = from.allocate(100);
-    const auto b = to.allocate(100);
-    (void)launch_fill(a, 1, from.stream);
-    (void)launch_fill(b, 2, to.stream);
-    to.stream.synchronize();
+    const auto a = source.allocate(100);
+    const auto b = target.allocate(100);
+    (void)launch_fill(a, 1, source.stream);
+    (void)launch_fill(b, 2, target.stream);
+    target.stream.synchronize();
     launches = true;
-    const auto on = p.of_target ? ref : to.stream.ref();
-    const auto source_on = p.of_target ? from.stream.ref() : ref;
+    const auto target_stream = p.of_target ? ref : target.stream.ref();
+    const auto source_stream = p.of_target ? source.stream.ref() : ref;
     EXPECT_TRUE(throws(errc::stream_misuse, "stream has been destroyed",
-                       [&] { (void)enqueue_copy(b, on, a, source_on); }));
+                       [&] { (void)enqueue_copy(b, target_stream, a, source_stream); }));
     EXPECT_FALSE(going) << "the launch was stopped";
     launches = false;
-    for (const auto* s : {&from, &to}) {
+    for (const auto* s : {&source, &target}) {
       EXPECT_EQ(s->runtime->statistics().leases, 0u);
       EXPECT_FALSE(s->runtime->device().lost());
     }
-    (void)enqueue_copy(b, to.stream, a, from.stream);
-    EXPECT_EQ(download(b, to.stream), values(100, 1)) << "others can go on";
+    (void)enqueue_copy(b, target.stream, a, source.stream);
+    EXPECT_EQ(download(b, target.stream), values(100, 1)) << "others can go on";
   }
-  for (const auto* s : {&from, &to}) {
+  for (const auto* s : {&source, &target}) {
     s->stream.synchronize();
     s->other.synchronize();
     EXPECT_EQ(s->runtime->bytes_outstanding(), 0u);

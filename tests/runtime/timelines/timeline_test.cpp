@@ -115,9 +115,9 @@ TEST_P(timeline_on, reservations_are_kept_while_others_submit) {
   EXPECT_GE(runtime().statistics().events, events + 64) << "a slot for each reservation";
   for (int i = 0; i < 100; ++i) (void)take(line());
   line().unreserve();
-  const auto made = runtime().statistics().events;
+  const auto event_count = runtime().statistics().events;
   for (int i = 0; i < 99; ++i) (void)line().submit();
-  EXPECT_EQ(runtime().statistics().events, made) << "a reserved submission makes none";
+  EXPECT_EQ(runtime().statistics().events, event_count) << "a reserved submission makes none";
   const auto last = line().newest().ticket;
   EXPECT_EQ(last, 199u);
   closed.open();
@@ -299,23 +299,23 @@ TEST_P(timeline_on, a_retired_stream_takes_no_work) {
 
 TEST_P(timeline_on, a_stream_is_not_retired_while_it_is_in_use) {
   auto going = runtime().create_stream();
-  auto& used = *detail::timeline::of(going.ref());
+  auto& timeline = *detail::timeline::of(going.ref());
   std::atomic<bool> retiring{false};
   std::thread other;
-  EXPECT_TRUE(used.unless_retired([&](native_stream* native) {
-    EXPECT_EQ(native, used.native());
+  EXPECT_TRUE(timeline.unless_retired([&](native_stream* native) {
+    EXPECT_EQ(native, timeline.native());
     other = std::thread([&] {
       retiring.store(true);
-      used.retire();
+      timeline.retire();
     });
     await([&] { return retiring.load(); });
     for (int i = 0; i < 1000; ++i) {
       std::this_thread::yield();
-      EXPECT_FALSE(used.retired());
+      EXPECT_FALSE(timeline.retired());
     }
   }));
   other.join();
-  EXPECT_TRUE(used.retired());
+  EXPECT_TRUE(timeline.retired());
 }
 
 TEST_P(timeline_on, stream_ids_are_never_used_again) {

@@ -93,11 +93,11 @@ INSTANTIATE_TEST_SUITE_P(devices, timestamps_on, every_device(), parameter_name)
 
 TEST(timestamps, are_not_recorded_on_a_lost_device) {
   device_runtime runtime(open_device("host"));
-  const auto on = runtime.create_stream();
+  const auto stream = runtime.create_stream();
   auto& device = runtime.device();
   auto* const stamp = device.create_timestamp();
   device.lose(error(errc::device_lost, "for a test"));
-  EXPECT_FALSE(device.record_timestamp(stamp, on.ref().native()));
+  EXPECT_FALSE(device.record_timestamp(stamp, stream.ref().native()));
   device.destroy_timestamp(stamp);
 }
 

@@ -88,11 +88,11 @@ template <class Action>
 void expect_error(errc code, std::string_view name, std::string_view text, Action&& action) {
   const std::optional<error> thrown = error_of(action);
   ASSERT_TRUE(thrown) << "no error; expected: " << text;
-  const std::string what = thrown->what();
-  EXPECT_EQ(to_string(thrown->code()), to_string(code)) << what;
-  EXPECT_NE(what.find(name), std::string::npos) << what;
-  EXPECT_NE(what.find(text), std::string::npos) << what << "\nexpected: " << text;
-  EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+  const std::string description = thrown->what();
+  EXPECT_EQ(to_string(thrown->code()), to_string(code)) << description;
+  EXPECT_NE(description.find(name), std::string::npos) << description;
+  EXPECT_NE(description.find(text), std::string::npos) << description << "\nexpected: " << text;
+  EXPECT_EQ(description.find('\n'), std::string::npos) << description;
 }
 
 }  // namespace sluice::test

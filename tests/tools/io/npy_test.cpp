@@ -352,16 +352,16 @@ TEST(Npy, RandomDamageIsReadOrRefused) {
   for (int round = 0; round < 20000; ++round) {
     std::string damaged = file;
     for (std::size_t change = below(5) + 1; change > 0; --change) {
-      const std::size_t at = below(80);
+      const std::size_t offset = below(80);
       switch (below(3)) {
         case 0:
-          damaged[at] = tokens[below(tokens.size())];
+          damaged[offset] = tokens[below(tokens.size())];
           break;
         case 1:
-          damaged.insert(at, 1, tokens[below(tokens.size())]);
+          damaged.insert(offset, 1, tokens[below(tokens.size())]);
           break;
         default:
-          damaged.erase(at, below(8));
+          damaged.erase(offset, below(8));
           break;
       }
     }

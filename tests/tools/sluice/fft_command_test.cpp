@@ -53,15 +53,16 @@ class fft_command : public program_test {
  protected:
   /// Saves `values`, runs the program and returns its result, whose shape was checked.
   template <class T>
-  io::array result_of(const fft_case& what, const std::vector<T>& values, const std::string& device,
-                      std::int64_t row) const {
-    save<T>("x.npy", what.shape, values);
+  io::array result_of(const fft_case& test_case, const std::vector<T>& values,
+                      const std::string& device, std::int64_t row) const {
+    save<T>("x.npy", test_case.shape, values);
     std::vector<std::string> arguments{"fft", "x.npy", "-o", "out.npy", "--device", device};
-    if (what.inverse) arguments.push_back("--inverse");
-    if (what.length) arguments.insert(arguments.end(), {"--length", std::to_string(*what.length)});
+    if (test_case.inverse) arguments.push_back("--inverse");
+    if (test_case.length)
+      arguments.insert(arguments.end(), {"--length", std::to_string(*test_case.length)});
     expect_success(arguments);
     io::array out = load("out.npy");
-    dimensions expected = what.shape;
+    dimensions expected = test_case.shape;
     expected.back() = row;
     EXPECT_EQ(out.shape, expected) << ::testing::PrintToString(arguments);
     return out;
@@ -80,12 +81,12 @@ class fft_command : public program_test {
   }
 
   template <class Real>
-  void check_real(std::mt19937_64& generator, const fft_case& what,
+  void check_real(std::mt19937_64& generator, const fft_case& test_case,
                   const std::string& device) const {
-    const auto values = random_values<Real>(generator, count_of(what.shape));
-    const std::int64_t n = what.length.value_or(what.shape.back());
-    const io::array out = result_of(what, values, device, n / 2 + 1);
-    const auto expected = rows(values, what.shape.back(), [&](const complexes& row) {
+    const auto values = random_values<Real>(generator, count_of(test_case.shape));
+    const std::int64_t n = test_case.length.value_or(test_case.shape.back());
+    const io::array out = result_of(test_case, values, device, n / 2 + 1);
+    const auto expected = rows(values, test_case.shape.back(), [&](const complexes& row) {
       complexes half = transform(row, static_cast<std::size_t>(n), -1);
       half.resize(static_cast<std::size_t>(n / 2 + 1));
       return half;
@@ -94,21 +95,21 @@ class fft_command : public program_test {
   }
 
   template <class Real>
-  void check_complex(std::mt19937_64& generator, const fft_case& what,
+  void check_complex(std::mt19937_64& generator, const fft_case& test_case,
                      const std::string& device) const {
-    const auto values = random_values<std::complex<Real>>(generator, count_of(what.shape));
-    const std::int64_t n = what.length.value_or(what.shape.back());
+    const auto values = random_values<std::complex<Real>>(generator, count_of(test_case.shape));
+    const std::int64_t n = test_case.length.value_or(test_case.shape.back());
     const auto size = static_cast<std::size_t>(n);
-    const io::array out = result_of(what, values, device, n);
-    if (what.inverse && what.length) {
-      const auto expected = rows(values, what.shape.back(),
+    const io::array out = result_of(test_case, values, device, n);
+    if (test_case.inverse && test_case.length) {
+      const auto expected = rows(values, test_case.shape.back(),
                                  [&](const complexes& row) { return real_transform(row, size); });
       EXPECT_LE(relative_error(out.values<Real>(), expected), error_bound<Real>());
       return;
     }
-    const auto expected = rows(values, what.shape.back(), [&](const complexes& row) {
-      complexes all = transform(row, size, what.inverse ? +1 : -1);
-      if (what.inverse) {
+    const auto expected = rows(values, test_case.shape.back(), [&](const complexes& row) {
+      complexes all = transform(row, size, test_case.inverse ? +1 : -1);
+      if (test_case.inverse) {
         for (complex& value : all) value /= static_cast<double>(n);
       }
       return all;
@@ -123,12 +124,12 @@ class fft_command : public program_test {
   }
 
   static fft_case random_case(std::mt19937_64& generator) {
-    fft_case what;
+    fft_case test_case;
     for (std::int64_t axis = integer(generator, 0, 2); axis > 0; --axis)
-      what.shape.push_back(integer(generator, 1, 4));
-    what.shape.push_back(integer(generator, 1, 60));
-    if (integer(generator, 0, 1) == 1) what.length = integer(generator, 1, 80);
-    return what;
+      test_case.shape.push_back(integer(generator, 1, 4));
+    test_case.shape.push_back(integer(generator, 1, 60));
+    if (integer(generator, 0, 1) == 1) test_case.length = integer(generator, 1, 80);
+    return test_case;
   }
 };
 
@@ -150,11 +151,11 @@ TEST_F(fft_command, complex_input_forward_and_back) {
   for (const std::string& device : program_devices()) {
     for (const bool inverse : {false, true}) {
       for (int i = 0; i < 5; ++i) {
-        fft_case what = random_case(generator);
-        what.inverse = inverse;
-        if (inverse) what.length.reset();
-        check_complex<float>(generator, what, device);
-        check_complex<double>(generator, what, device);
+        fft_case test_case = random_case(generator);
+        test_case.inverse = inverse;
+        if (inverse) test_case.length.reset();
+        check_complex<float>(generator, test_case, device);
+        check_complex<double>(generator, test_case, device);
       }
     }
   }
@@ -164,11 +165,11 @@ TEST_F(fft_command, inverse_with_length_gives_real_numbers) {
   auto generator = make_generator();
   for (const std::string& device : program_devices()) {
     for (int i = 0; i < 5; ++i) {
-      fft_case what = random_case(generator);
-      what.inverse = true;
-      what.length = integer(generator, 1, 90);
-      check_complex<float>(generator, what, device);
-      check_complex<double>(generator, what, device);
+      fft_case test_case = random_case(generator);
+      test_case.inverse = true;
+      test_case.length = integer(generator, 1, 90);
+      check_complex<float>(generator, test_case, device);
+      check_complex<double>(generator, test_case, device);
     }
     check_complex<double>(generator, {.shape = {5}, .inverse = true, .length = 1}, device);
     check_complex<double>(generator, {.shape = {2, 5}, .inverse = true, .length = 8}, device);
@@ -180,18 +181,18 @@ TEST_F(fft_command, inverse_with_length_gives_real_numbers) {
 // As `numpy.fft.ifft` and `irfft` take them.
 TEST_F(fft_command, the_inverse_takes_real_numbers_as_complex_ones) {
   auto generator = make_generator();
-  const auto check = [&](auto zero, const fft_case& what, const std::string& device) {
+  const auto check = [&](auto zero, const fft_case& test_case, const std::string& device) {
     using real = decltype(zero);
-    const auto values = random_values<real>(generator, count_of(what.shape));
-    const auto n = what.length.value_or(what.shape.back());
+    const auto values = random_values<real>(generator, count_of(test_case.shape));
+    const auto n = test_case.length.value_or(test_case.shape.back());
     const auto size = static_cast<std::size_t>(n);
-    const io::array out = result_of(what, values, device, n);
-    if (what.length) {
-      const auto expected = rows(values, what.shape.back(),
+    const io::array out = result_of(test_case, values, device, n);
+    if (test_case.length) {
+      const auto expected = rows(values, test_case.shape.back(),
                                  [&](const complexes& row) { return real_transform(row, size); });
       EXPECT_LE(relative_error(out.values<real>(), expected), error_bound<real>());
     } else {
-      const auto expected = rows(values, what.shape.back(), [&](const complexes& row) {
+      const auto expected = rows(values, test_case.shape.back(), [&](const complexes& row) {
         complexes all = transform(row, size, +1);
         for (complex& value : all) value /= static_cast<double>(n);
         return all;
@@ -201,10 +202,10 @@ TEST_F(fft_command, the_inverse_takes_real_numbers_as_complex_ones) {
   };
   for (const std::string& device : program_devices()) {
     for (int i = 0; i < 4; ++i) {
-      fft_case what = random_case(generator);
-      what.inverse = true;
-      check(float{}, what, device);
-      check(double{}, what, device);
+      fft_case test_case = random_case(generator);
+      test_case.inverse = true;
+      check(float{}, test_case, device);
+      check(double{}, test_case, device);
     }
   }
 }
@@ -219,9 +220,9 @@ TEST_F(fft_command, the_inverse_of_large_numbers_is_finite) {
       auto values = random_values<std::complex<float>>(generator, static_cast<std::size_t>(bins));
       // Numbers of one sign add up at index 0.
       for (auto& z : values) z = {3e38F * std::abs(z.real()), z.imag()};
-      fft_case what{.shape = {bins}, .inverse = true, .length = {}};
-      if (real_result) what.length = n;
-      const io::array out = result_of(what, values, device, n);
+      fft_case test_case{.shape = {bins}, .inverse = true, .length = {}};
+      if (real_result) test_case.length = n;
+      const io::array out = result_of(test_case, values, device, n);
       const auto row = widened(std::span<const std::complex<float>>(values));
       if (real_result) {
         EXPECT_LE(

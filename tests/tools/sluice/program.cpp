@@ -34,8 +34,8 @@ void redirect(int descriptor, const fs::path& file) {
 }  // namespace
 
 fs::path program_path() {
-  if (const char* given = std::getenv("SLUICE_PROGRAM"); given != nullptr && *given != '\0')
-    return given;
+  if (const char* path = std::getenv("SLUICE_PROGRAM"); path != nullptr && *path != '\0')
+    return path;
   return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "sluice";
 }
 
