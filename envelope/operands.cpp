@@ -32,7 +32,7 @@ void detail::check_block(const device_runtime& runtime, const block_ref& block, 
   }
   if (block_record::of(block)->core != &core) {
     if (block.device() == runtime.device().id()) {
-      throw error(errc::invalid_argument, named("the memory belongs to another runtime"));
+      throw error(errc::invalid_argument, named("the memory belongs to another device runtime"));
     }
     throw error(errc::invalid_argument, named("the memory is on ") + to_string(block.device()) +
                                             ", but the launch is on " +

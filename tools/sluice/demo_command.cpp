@@ -335,10 +335,11 @@ void run(demo_options options) {
   if (!options.common.quiet) {
     const auto info = current.info();
     std::string text = fmt::format(
-        "\nsluice {} on {}: {}, {:.0f} GB\n"
+        "\nsluice {} on {}: {}, {:.1f} GiB\n"
         "Random inputs (--seed {}), compared with double-precision references.\n\n{}\n",
-        version, current.device_name(), info.name, static_cast<double>(info.memory_bytes) / 1e9,
-        seed, table(rows, current.device_name()));
+        version, current.device_name(), info.name,
+        static_cast<double>(info.memory_bytes) / (1024.0 * 1024.0 * 1024.0), seed,
+        table(rows, current.device_name()));
     text += fmt::format("{}, {}:\n", io::displayed(wav), length);
     const auto file = [&](const fs::path& path, const std::string& description) {
       const auto name = io::displayed(path);

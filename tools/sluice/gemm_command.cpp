@@ -78,8 +78,8 @@ gemm_inputs read_inputs(const gemm_options& options) {
     };
     refuse_file(
         options.b,
-        fmt::format("is {}, which does not match {} ({})", name(b_rows, in.n, options.transpose_b),
-                    io::displayed(options.a), name(in.m, in.k, options.transpose_a)));
+        fmt::format("is {}, but needs {} rows: {} is {}", name(b_rows, in.n, options.transpose_b),
+                    in.k, io::displayed(options.a), name(in.m, in.k, options.transpose_a)));
   }
 
   if (options.c) {

@@ -70,7 +70,10 @@
 #else
 #define SLUICE_MESSAGES(block, first_id, ...) \
   SLUICE_DETAIL_FOR_EACH(SLUICE_DETAIL_MESSAGE, block, __VA_ARGS__)
-#define SLUICE_DETAIL_MESSAGE(block, type) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
+#define SLUICE_DETAIL_MESSAGE(block, type)                               \
+  static_assert(std::is_default_constructible_v<type>,                   \
+                "SLUICE_MESSAGES: a message has a default constructor"); \
+  CAF_ALLOW_UNSAFE_MESSAGE_TYPE(type)
 #endif
 
 namespace sluice::detail {
@@ -294,8 +297,25 @@ template <class Handle, class... Message>
   return false;
 }
 
+/// Whether a target takes a message, as far as its type tells. If not, the compiler has said why.
+template <class Target, class... Message>
+[[nodiscard]] constexpr bool check_sent() {
+  if constexpr (requires { typename Target::signatures; }) {
+    return check_message<Target, Message...>();
+  }
+  return true;
+}
+
 /// The result of a request that does not compile.
 struct not_sent {
+  template <class Reply>
+  operator caf::delegated<Reply>() const {
+    return {};
+  }
+  template <class Reply>
+  operator caf::result<Reply>() const {
+    return caf::delegated<Reply>();
+  }
   template <class... Handlers>
   void then(Handlers&&...) const {}
   template <class... Handlers>
@@ -347,31 +367,39 @@ template <class Self, class Handle, class Timeout, class... Message>
 /// the result of the handler.
 template <class Self, class Handle, class... Message>
 [[nodiscard]] auto delegate(Self* self, const Handle& target, Message&&... message) {
+  if constexpr (detail::check_sent<Handle, std::decay_t<Message>...>()) {
 #if CAF_MAJOR_VERSION >= 1
-  return self->mail(std::forward<Message>(message)...).delegate(target);
+    return self->mail(std::forward<Message>(message)...).delegate(target);
 #else
-  return self->delegate(target, std::forward<Message>(message)...);
+    return self->delegate(target, std::forward<Message>(message)...);
 #endif
+  } else {
+    return detail::not_sent();
+  }
 }
 
 /// Sends a message to `target` that is no request.
 template <class Self, class Handle, class... Message>
 void send(Self&& self, const Handle& target, Message&&... message) {
+  if constexpr (detail::check_sent<Handle, std::decay_t<Message>...>()) {
 #if CAF_MAJOR_VERSION >= 1
-  self->mail(std::forward<Message>(message)...).send(target);
+    self->mail(std::forward<Message>(message)...).send(target);
 #else
-  self->send(target, std::forward<Message>(message)...);
+    self->send(target, std::forward<Message>(message)...);
 #endif
+  }
 }
 
 /// Sends a message without a sender to `target`. Any thread may call it.
 template <class Handle, class... Message>
 void post(const Handle& target, Message&&... message) {
+  if constexpr (detail::check_sent<Handle, std::decay_t<Message>...>()) {
 #if CAF_MAJOR_VERSION >= 1
-  caf::anon_mail(std::forward<Message>(message)...).send(target);
+    caf::anon_mail(std::forward<Message>(message)...).send(target);
 #else
-  caf::anon_send(target, std::forward<Message>(message)...);
+    caf::anon_send(target, std::forward<Message>(message)...);
 #endif
+  }
 }
 
 /// Whether a message waits in the mailbox of `self`.

@@ -47,9 +47,13 @@ namespace sluice {
 /// compile error that says what is missing.
 template <class Operation>
 concept indexed_operation = requires {
-  Operation::name;
   Operation::has_kernel;
-  Operation::infer(std::declval<const Operation&>(), std::declval<inference&>());
+}
+|| requires {
+  &Operation::infer;
+}
+|| requires {
+  &Operation::body;
 };
 
 namespace detail {
@@ -66,7 +70,35 @@ template <class Operation>
   }
 }
 
-/// Whether the members of an operation fit. If not, the compiler has said why.
+/// Whether an operation has the members that `check_indexed` needs. If not, the compiler has said
+/// why.
+template <class Operation>
+[[nodiscard]] constexpr bool check_declared() {
+  constexpr bool has_name = requires {
+    std::string_view(Operation::name);
+  };
+  static_assert(has_name, "an indexed operation: needs static constexpr std::string_view name");
+  constexpr bool states_kernel = requires {
+    bool(Operation::has_kernel);
+  };
+  static_assert(states_kernel,
+                "an indexed operation: needs static constexpr bool has_kernel, which is true if a "
+                ".cu file of the program instantiates its index_kernel");
+  constexpr bool has_members = requires {
+    Operation::members();
+  };
+  static_assert(has_members,
+                "an indexed operation: needs static constexpr auto members(), which returns a "
+                "std::make_tuple of input, output and parameter");
+  constexpr bool infers = requires(const Operation& operation, inference& result) {
+    Operation::infer(operation, result);
+  };
+  static_assert(infers,
+                "an indexed operation: needs static call infer(const Operation&, inference&)");
+  return has_name && states_kernel && has_members && infers;
+}
+
+/// Whether the members of a declared operation fit. If not, the compiler has said why.
 template <class Operation>
 [[nodiscard]] constexpr bool check_indexed() {
   using call = call_of_indexed<Operation>;
@@ -139,12 +171,13 @@ template <class Operation>
 /// The functions behind an `indexed_operation`.
 template <indexed_operation Operation>
 [[nodiscard]] const operation_descriptor& descriptor_of(operation_type<Operation>) {
-  if constexpr (detail::check_indexed<Operation>()) {
-    static const typed_operation_descriptor descriptor(detail::functions_of_indexed<Operation>());
-    return descriptor;
-  } else {
-    std::terminate();  // not compiled
+  if constexpr (detail::check_declared<Operation>()) {
+    if constexpr (detail::check_indexed<Operation>()) {
+      static const typed_operation_descriptor descriptor(detail::functions_of_indexed<Operation>());
+      return descriptor;
+    }
   }
+  std::terminate();  // not compiled
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
@@ -45,11 +46,17 @@ struct negated_body {
 struct negate {
   operand x{};
   operand y{};
+#if !defined(NO_MEMBERS)
   static constexpr auto members() {
     return std::make_tuple(input("x", &negate::x), output("y", &negate::y));
   }
+#endif
+#if !defined(NO_NAME)
   static constexpr std::string_view name = "negate";
+#endif
+#if !defined(NO_HAS_KERNEL)
   static constexpr bool has_kernel = false;
+#endif
   struct call {
 #if defined(CALL_WITHOUT_COUNT)
     std::size_t size;
@@ -60,12 +67,16 @@ struct negate {
     std::string text{};
 #endif
   };
+#if !defined(NO_INFER)
   static call infer(const negate& op, inference& inference) {
     return {inference.result(op.y, element_type::f32, inference.require(op.x).shape).size()};
   }
+#endif
+#if !defined(NO_MEMBERS)
   static negated_body body(const call&, const launch_of<negate>& launch) {
     return {launch.get<const float>(&negate::x), launch.get<float>(&negate::y)};
   }
+#endif
 };
 
 const operation_descriptor& row_of_negate() {
@@ -85,12 +96,25 @@ reduce reduced_axes_in_braces(const tensor& x) {
 }
 
 struct doubled {
+#if defined(MESSAGE_WITHOUT_DEFAULT)
+  explicit doubled(tensor operand) : x(std::move(operand)) {}
+#endif
   tensor x{};
 };
 SLUICE_MESSAGES(mistakes, 300, doubled)
 using service = caf::typed_actor<takes<tensor(doubled)>>;
 
 service::behavior_type behavior(service::pointer self, const blas_actor& blas) {
+#if defined(UNDECLARED_SENT)
+  send(self, blas, undeclared{});
+#elif defined(WRONG_SENT)
+  send(self, blas, conv2d{});
+#elif defined(WRONG_POSTED)
+  post(blas, conv2d{});
+#else
+  send(self, blas, cancel_request{});
+  post(caf::actor_cast<caf::actor>(blas), gemm{});
+#endif
 #if defined(WRONG_REQUEST)
   request(self, blas, caf::infinite, conv2d{})
 #else
@@ -106,8 +130,12 @@ service::behavior_type behavior(service::pointer self, const blas_actor& blas) {
     return tensor();
   }};
 #else
-  return {[](const doubled& message) {
-    return message.x;
+  return {[=](const doubled& message) -> caf::result<tensor> {
+#if defined(WRONG_DELEGATED)
+    return delegate(self, blas, conv2d{.x = message.x});
+#else
+    return delegate(self, blas, gemm{.a = message.x, .b = message.x});
+#endif
   }};
 #endif
 }

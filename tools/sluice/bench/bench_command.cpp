@@ -116,12 +116,15 @@ std::string head_text(const bench_options& options, const bench_run& run) {
       run.lanes.front() != 0
           ? fmt::format("{}", fmt::join(run.lanes, ", "))
           : fmt::format("up to {} on demand", run.service_of_device().lanes_per_actor());
+  const auto completion_threads = options.service.completion_threads == 0
+                                      ? std::string("automatic")
+                                      : std::to_string(options.service.completion_threads);
   return fmt::format(
       "sluice {} on {}: {}, {}; {} with {} threads; lanes of each actor: {}; high-priority lanes: "
       "{}; completion threads: {}; wait: {}",
       version, run.current.device_name(), run.current.info().name, run.report.library(),
       processor(), std::thread::hardware_concurrency(), lanes, options.service.high_priority_lanes,
-      options.service.completion_threads, options.wait);
+      completion_threads, options.wait);
 }
 
 /// The options with the device of the suite. @throws error `invalid_argument` if they name another
