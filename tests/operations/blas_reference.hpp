@@ -159,8 +159,8 @@ void expect_memory_of_c(const gemm_problem<T>& p, std::vector<T> c) {
   expect_elements_of_c(p, c);
   for (std::int64_t i = 0; i < p.shape.m; ++i) {
     for (std::int64_t j = 0; j < p.shape.n; ++j) {
-      const auto at = position(p.shape.layout, p.shape.ldc, i, j);
-      c[at] = p.c[at];
+      const auto index = position(p.shape.layout, p.shape.ldc, i, j);
+      c[index] = p.c[index];
     }
   }
   EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(c)), std::as_bytes(std::span(p.c))))

@@ -50,13 +50,13 @@ class pending {
 
   [[nodiscard]] reply_token<Result> token() const {
     return reply_token<Result>::from(
-        [to = state_](Result value) {
-          to->result = std::move(value);
-          to->answer();
+        [state = state_](Result value) {
+          state->result = std::move(value);
+          state->answer();
         },
-        [to = state_](const error& why) {
-          to->failure = why;
-          to->answer();
+        [state = state_](const error& why) {
+          state->failure = why;
+          state->answer();
         });
   }
   [[nodiscard]] bool answered() const noexcept { return state_->answered.load(); }
@@ -127,9 +127,9 @@ class executor_test : public named_device_test {
   /// The options of the test's runtime.
   [[nodiscard]] virtual runtime_options options_of_runtime() { return {}; }
   [[nodiscard]] std::unique_ptr<executor> make_executor(executor_options options = {}) {
-    auto made = std::make_unique<executor>(service_, nullptr, options);
-    made->on_wake(waking());
-    return made;
+    auto result = std::make_unique<executor>(service_, nullptr, options);
+    result->on_wake(waking());
+    return result;
   }
   [[nodiscard]] const std::shared_ptr<alarm>& waking_alarm() const { return alarm_; }
   /// Wakes this thread in `wait`.
@@ -140,35 +140,35 @@ class executor_test : public named_device_test {
   }
   /// Submits `operation` to an executor of this thread.
   template <class Operation>
-  auto submit(executor& to, Operation operation, const request_options& options = {},
+  auto submit(executor& executor, Operation operation, const request_options& options = {},
               request_sender sender = {}) {
     pending<typename answer_to<Operation>::type> answer(alarm_);
-    to.submit(std::move(operation), options, answer.token(), sender);
+    executor.submit(std::move(operation), options, answer.token(), sender);
     return answer;
   }
   /// Serves an executor of this thread until it has answered.
   /// @throws error the answer, if it is an error
   template <class Result>
-  Result wait(executor& from, pending<Result>& answer) {
+  Result wait(executor& executor, pending<Result>& answer) {
     // Another executor may have rung, so this one works before it waits.
-    for (from.work(); !answer.answered(); from.work()) alarm_->await();
+    for (executor.work(); !answer.answered(); executor.work()) alarm_->await();
     return answer.get();
   }
   template <class Result>
   Result wait(pending<Result>& answer) {
-    return wait(on(), answer);
+    return wait(test_executor(), answer);
   }
   /// Submits `operation` and waits for the answer.
   /// @throws error the answer, if it is an error
   template <class Operation>
-  auto run(executor& to, Operation operation, const request_options& options = {}) {
-    auto answer = submit(to, std::move(operation), options);
-    return wait(to, answer);
+  auto run(executor& executor, Operation operation, const request_options& options = {}) {
+    auto answer = submit(executor, std::move(operation), options);
+    return wait(executor, answer);
   }
 
   [[nodiscard]] const std::shared_ptr<device_service>& service() const { return service_; }
   [[nodiscard]] manual_timer& timer() { return *timer_; }
-  [[nodiscard]] executor& on() { return *executor_; }
+  [[nodiscard]] executor& test_executor() { return *executor_; }
   [[nodiscard]] device_runtime& runtime() { return service_->runtime(); }
   [[nodiscard]] stream_ref stream() const { return stream_.ref(); }
 

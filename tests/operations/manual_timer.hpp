@@ -21,21 +21,21 @@ class manual_timer final : public timer {
     return now_;
   }
   ticket call_at(time_point when, std::function<void()> expired) override {
-    ticket made{when};
+    ticket call{when};
     {
       const std::lock_guard lock(mutex_);
-      made.number = ++last_number_;
+      call.number = ++last_number_;
       if (when > now_) {
-        waiting_.emplace(std::pair(when, made.number), std::move(expired));
-        return made;
+        waiting_.emplace(std::pair(when, call.number), std::move(expired));
+        return call;
       }
     }
     expired();
-    return made;
+    return call;
   }
-  void cancel(const ticket& which) noexcept override {
+  void cancel(const ticket& call) noexcept override {
     const std::lock_guard lock(mutex_);
-    waiting_.erase({which.when, which.number});
+    waiting_.erase({call.when, call.number});
   }
   /// The number of functions that have not been called.
   [[nodiscard]] std::size_t waiting() const {
@@ -43,11 +43,11 @@ class manual_timer final : public timer {
     return waiting_.size();
   }
   /// Sets the clock forward, and calls the functions whose time has come.
-  void advance(std::chrono::nanoseconds by) {
+  void advance(std::chrono::nanoseconds duration) {
     std::vector<std::function<void()>> due;
     {
       const std::lock_guard lock(mutex_);
-      now_ += by;
+      now_ += duration;
       while (!waiting_.empty() && waiting_.begin()->first.first <= now_) {
         due.push_back(std::move(waiting_.extract(waiting_.begin()).mapped()));
       }

@@ -61,10 +61,10 @@ class strided {
   [[nodiscard]] const tensor& view() const noexcept { return view_; }
   /// The index in `memory` of an element.
   [[nodiscard]] std::size_t position(const extents& index) const noexcept {
-    auto at = static_cast<std::int64_t>(view_.offset() / sizeof(T));
+    auto offset = static_cast<std::int64_t>(view_.offset() / sizeof(T));
     const auto strides = view_.strides();
-    for (std::size_t i = 0; i < index.size(); ++i) at += index[i] * strides[i];
-    return static_cast<std::size_t>(at);
+    for (std::size_t i = 0; i < index.size(); ++i) offset += index[i] * strides[i];
+    return static_cast<std::size_t>(offset);
   }
   /// The element as it was uploaded, or set with `replace`.
   [[nodiscard]] const T& operator[](const extents& index) const { return memory_[position(index)]; }

@@ -19,7 +19,7 @@ namespace {
 /// Something wrong with an operation, and the answer.
 template <class Operation>
 struct mutation {
-  std::string what;
+  std::string description;
   errc code;
   std::string argument;  ///< name at the beginning of the error's text
   std::function<void(Operation&)> apply;
@@ -35,17 +35,17 @@ class gemm_refusals : public executor_test {
   void expect_refused(const std::vector<mutation<Operation>>& mutations,
                       const std::function<Operation()>& valid) {
     for (const auto& m : mutations) {
-      SCOPED_TRACE(m.what);
+      SCOPED_TRACE(m.description);
       auto operation = valid();
       m.apply(operation);
       const auto before = runtime().statistics();
-      EXPECT_TRUE(
-          throws(m.code, m.argument + ": ", [&] { (void)run(on(), std::move(operation)); }));
+      EXPECT_TRUE(throws(m.code, m.argument + ": ",
+                         [&] { (void)run(test_executor(), std::move(operation)); }));
       const auto after = runtime().statistics();
       EXPECT_EQ(after.launches, before.launches);
       EXPECT_EQ(after.peak_bytes, before.peak_bytes);
     }
-    EXPECT_EQ(on().waiting(), 0U);
+    EXPECT_EQ(test_executor().waiting(), 0U);
   }
 };
 
@@ -151,10 +151,11 @@ TEST_P(gemm_refusals, name_the_argument) {
 }
 
 TEST_P(gemm_refusals, state_the_extent_that_b_needs) {
-  EXPECT_TRUE(throws(errc::invalid_argument,
-                     "b: has the shape [5, 4], but needs 4 rows, as many as a of shape [3, 4] has "
-                     "columns",
-                     [&] { (void)run(on(), gemm{.a = matrix(3, 4), .b = matrix(5, 4)}); }));
+  EXPECT_TRUE(
+      throws(errc::invalid_argument,
+             "b: has the shape [5, 4], but needs 4 rows, as many as a of shape [3, 4] has "
+             "columns",
+             [&] { (void)run(test_executor(), gemm{.a = matrix(3, 4), .b = matrix(5, 4)}); }));
 }
 
 TEST_P(gemm_refusals, name_the_argument_of_blas) {
@@ -206,7 +207,7 @@ TEST_P(gemm_refusals, name_the_argument_of_blas) {
        }},
   };
   for (const auto& m : mutations) {
-    SCOPED_TRACE(m.what);
+    SCOPED_TRACE(m.description);
     sgemm request{.m = 3, .n = 5, .k = 4, .a = a, .b = b, .c = c};
     m.apply(request);
     EXPECT_TRUE(throws(m.code, m.argument + ": ", [&] { (void)to_operation(request); }));

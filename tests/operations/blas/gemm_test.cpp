@@ -72,8 +72,8 @@ class problem {
     for_each_index(c_.view().shape(), [&](const extents& index) {
       wide sum = 0;
       for (std::int64_t l = 0; l < k_ && alpha_ != T(0); ++l) {
-        sum += widen(a_[at(index, a_.view(), index[index.size() - 2], l)]) *
-               widen(b_[at(index, b_.view(), l, index[index.size() - 1])]);
+        sum += widen(a_[operand_index(index, a_.view(), index[index.size() - 2], l)]) *
+               widen(b_[operand_index(index, b_.view(), l, index[index.size() - 1])]);
       }
       sum *= widen(alpha_);
       if (beta_ != T(0)) sum += widen(beta_) * widen(c_[index]);
@@ -87,9 +87,9 @@ class problem {
     auto before = c_.memory();
     std::vector<std::complex<double>> all;
     for_each_index(c_.view().shape(), [&](const extents& index) {
-      const auto at = c_.position(index);
-      all.emplace_back(current[at]);
-      current[at] = before[at] = T(0);
+      const auto position = c_.position(index);
+      all.emplace_back(current[position]);
+      current[position] = before[position] = T(0);
     });
     EXPECT_EQ(std::memcmp(current.data(), before.data(), current.size() * sizeof(T)), 0)
         << "a gap of C was written";
@@ -156,14 +156,15 @@ class problem {
     return l;
   }
   /// The index of an element of a matrix that belongs to the product `index` of C.
-  static extents at(const extents& index, const tensor& t, std::int64_t row, std::int64_t column) {
+  static extents operand_index(const extents& index, const tensor& t, std::int64_t row,
+                               std::int64_t column) {
     extents position;
-    const auto own = t.rank() - 2;
-    for (std::size_t i = 0; i < own; ++i) {
-      position.push_back(t.shape()[i] == 1 ? 0 : index[index.size() - 2 - own + i]);
+    const auto stack_rank = t.rank() - 2;
+    for (std::size_t i = 0; i < stack_rank; ++i) {
+      position.push_back(t.shape()[i] == 1 ? 0 : index[index.size() - 2 - stack_rank + i]);
     }
-    position.push_back(t.shape()[own] == 1 ? 0 : row);
-    position.push_back(t.shape()[own + 1] == 1 ? 0 : column);
+    position.push_back(t.shape()[stack_rank] == 1 ? 0 : row);
+    position.push_back(t.shape()[stack_rank + 1] == 1 ? 0 : column);
     return position;
   }
 
@@ -191,9 +192,9 @@ class gemm_operation : public executor_test {
     const auto memory = download(all.as<T>(), stream());
     std::vector<T> found;
     for_each_index(t.shape(), [&](const extents& index) {
-      std::int64_t at = 0;
-      for (std::size_t i = 0; i < index.size(); ++i) at += index[i] * t.strides()[i];
-      found.push_back(memory[static_cast<std::size_t>(at)]);
+      std::int64_t position = 0;
+      for (std::size_t i = 0; i < index.size(); ++i) position += index[i] * t.strides()[i];
+      found.push_back(memory[static_cast<std::size_t>(position)]);
     });
     return found;
   }
@@ -203,7 +204,7 @@ class gemm_operation : public executor_test {
     for (int i = 0; i < 40; ++i) {
       const problem<T> p(runtime(), stream(), generator);
       SCOPED_TRACE(to_string(p.shape()) + ", round " + std::to_string(i));
-      const auto result = run(on(), p.operation(true));
+      const auto result = run(test_executor(), p.operation(true));
       EXPECT_EQ(result.shape(), p.shape());
       const auto expected = p.expected();
       EXPECT_LE(relative_error(p.computed(), expected), error_bound<T>(p.terms()) * 4);
@@ -235,7 +236,8 @@ TEST_P(gemm_operation, computes_long_sums_and_large_matrices) {
     const auto k = sizes[2];
     const strided<float> a(runtime(), stream(), generator, {.shape = {m, k}});
     const strided<float> b(runtime(), stream(), generator, {.shape = {n, k}});
-    const auto c = run(on(), gemm{.a = a.view(), .b = b.view().transposed(), .alpha = -0.5});
+    const auto c =
+        run(test_executor(), gemm{.a = a.view(), .b = b.view().transposed(), .alpha = -0.5});
     std::vector<double> expected;
     for_each_index({m, n}, [&](const extents& index) {
       double sum = 0;
@@ -251,15 +253,17 @@ TEST_P(gemm_operation, makes_c_in_the_order_that_is_asked_for) {
   auto generator = make_generator();
   const strided<double> a(runtime(), stream(), generator, {.shape = {2, 3, 4}});
   const strided<double> b(runtime(), stream(), generator, {.shape = {4, 5}});
-  const auto rows = run(on(), gemm{.a = a.view(), .b = b.view()});
-  const auto columns = run(on(), gemm{.a = a.view(), .b = b.view(), .new_c = layout::column_major});
+  const auto rows = run(test_executor(), gemm{.a = a.view(), .b = b.view()});
+  const auto columns =
+      run(test_executor(), gemm{.a = a.view(), .b = b.view(), .new_c = layout::column_major});
   EXPECT_EQ(rows.strides(), (extents{15, 5, 1}));
   EXPECT_EQ(columns.strides(), (extents{15, 1, 3}));
   EXPECT_EQ(columns.bytes(), columns.block().bytes());
-  EXPECT_LE(relative_error(elements<double>(columns.transposed()),
-                           elements<double>(run(on(), gemm{.a = b.view().transposed(),
-                                                           .b = a.view().transposed()}))),
-            error_bound<double>());
+  EXPECT_LE(
+      relative_error(elements<double>(columns.transposed()),
+                     elements<double>(run(test_executor(), gemm{.a = b.view().transposed(),
+                                                                .b = a.view().transposed()}))),
+      error_bound<double>());
 }
 
 TEST_P(gemm_operation, does_not_read_a_and_b_without_products) {
@@ -270,7 +274,7 @@ TEST_P(gemm_operation, does_not_read_a_and_b_without_products) {
     return t.reshape({3, 3});
   };
   const auto result = [&](const gemm& g) {
-    return elements<float>(run(on(), g));
+    return elements<float>(run(test_executor(), g));
   };
   gemm g{.a = numbers.reshape({3, 4}),
          .b = numbers.reshape({4, 3}),
@@ -289,9 +293,9 @@ TEST_P(gemm_operation, does_not_read_a_and_b_without_products) {
                     .b = numbers.reshape({1, 12}).slice(0, 0, 0).slice(1, 0, 3)}),
             std::vector<float>(9, 0.0F));
   // No results.
-  EXPECT_TRUE(
-      run(on(), gemm{.a = numbers.reshape({3, 4}), .b = numbers.reshape({4, 3}).slice(1, 0, 0)})
-          .empty());
+  EXPECT_TRUE(run(test_executor(),
+                  gemm{.a = numbers.reshape({3, 4}), .b = numbers.reshape({4, 3}).slice(1, 0, 0)})
+                  .empty());
 }
 
 TEST_P(gemm_operation, keeps_nan_in_the_rows_that_it_belongs_to) {
@@ -300,7 +304,8 @@ TEST_P(gemm_operation, keeps_nan_in_the_rows_that_it_belongs_to) {
   values[2 * 4 + 1] = std::numeric_limits<float>::quiet_NaN();
   const tensor a = upload(runtime(), stream(), values);
   const tensor b = upload(runtime(), stream(), random_values<float>(generator, 24));
-  const auto c = elements<float>(run(on(), gemm{.a = a.reshape({9, 4}), .b = b.reshape({4, 6})}));
+  const auto c =
+      elements<float>(run(test_executor(), gemm{.a = a.reshape({9, 4}), .b = b.reshape({4, 6})}));
   for (std::size_t i = 0; i < c.size(); ++i) EXPECT_EQ(std::isnan(c[i]), i / 6 == 2) << i;
 }
 
@@ -309,7 +314,7 @@ TEST_P(gemm_operation, gives_the_same_bits_again) {
   const strided<float> a(runtime(), stream(), generator, {.shape = {150, 170}});
   const strided<float> b(runtime(), stream(), generator, {.shape = {170, 130}});
   const auto product = [&] {
-    return elements<float>(run(on(), gemm{.a = a.view(), .b = b.view()}));
+    return elements<float>(run(test_executor(), gemm{.a = a.view(), .b = b.view()}));
   };
   EXPECT_EQ(product(), product());
 }

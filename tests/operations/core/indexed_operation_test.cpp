@@ -50,16 +50,17 @@ struct difference {
   struct call {
     std::size_t count;
   };
-  static call infer(const difference& op, inference& to) {
-    const auto& a = to.require(op.a);
-    const auto& b = to.require(op.b);
-    if (b.shape != a.shape) throw to.refusal(op.b, "has another shape than a");
-    to.result(op.y, element_type::i64, a.shape);
+  static call infer(const difference& op, inference& inference) {
+    const auto& a = inference.require(op.a);
+    const auto& b = inference.require(op.b);
+    if (b.shape != a.shape) throw inference.refusal(op.b, "has another shape than a");
+    inference.result(op.y, element_type::i64, a.shape);
     return {a.size()};
   }
-  static difference_body body(const call&, const launch_of<difference>& at) {
-    return {at.get<const std::int64_t>(&difference::a), at.get<const std::int64_t>(&difference::b),
-            at.get<std::int64_t>(&difference::y)};
+  static difference_body body(const call&, const launch_of<difference>& launch) {
+    return {launch.get<const std::int64_t>(&difference::a),
+            launch.get<const std::int64_t>(&difference::b),
+            launch.get<std::int64_t>(&difference::y)};
   }
 };
 
@@ -71,8 +72,8 @@ struct transposing_body {
   const std::int64_t* x;
   std::int64_t* y;
   void operator()(std::size_t i) const {
-    const auto at = static_cast<std::int64_t>(i);
-    y[i] = x[at / rows * column_stride + at % rows * row_stride];
+    const auto index = static_cast<std::int64_t>(i);
+    y[i] = x[index / rows * column_stride + index % rows * row_stride];
   }
 };
 
@@ -91,19 +92,19 @@ struct transposed_copy {
     std::array<std::int64_t, 2> shape;
     std::array<std::int64_t, 2> strides;
   };
-  static call infer(const transposed_copy& op, inference& to) {
-    const auto& x = to.require(op.x);
-    to.result(op.y, element_type::i64, {x.shape[1], x.shape[0]});
-    to.make_contiguous(op.y);
+  static call infer(const transposed_copy& op, inference& inference) {
+    const auto& x = inference.require(op.x);
+    inference.result(op.y, element_type::i64, {x.shape[1], x.shape[0]});
+    inference.make_contiguous(op.y);
     return {x.size(), {x.shape[0], x.shape[1]}, {x.strides[0], x.strides[1]}};
   }
-  static transposing_body body(const call& c, const launch_of<transposed_copy>& at) {
+  static transposing_body body(const call& c, const launch_of<transposed_copy>& launch) {
     return {c.shape[0],
             c.shape[1],
             c.strides[0],
             c.strides[1],
-            at.get<const std::int64_t>(&transposed_copy::x),
-            at.get<std::int64_t>(&transposed_copy::y)};
+            launch.get<const std::int64_t>(&transposed_copy::x),
+            launch.get<std::int64_t>(&transposed_copy::y)};
   }
 };
 
@@ -123,21 +124,21 @@ const operation_descriptor& descriptor_of(operation_type<unchecked_copy>) {
   using launch = launch_of<unchecked_copy>;
   static const typed_operation_descriptor<unchecked_copy, call> descriptor(
       {.name = "unchecked_copy",
-       .infer = [](const unchecked_copy& op, inference& to) -> call {
-         const auto& x = to.require(op.x);
-         to.result(op.y, x.type, x.shape);
-         to.make_contiguous(op.x, op.y);
+       .infer = [](const unchecked_copy& op, inference& inference) -> call {
+         const auto& x = inference.require(op.x);
+         inference.result(op.y, x.type, x.shape);
+         inference.make_contiguous(op.x, op.y);
          return {x.size()};
        },
        .host = {.library = "test"},
        .compute =
-           [](const call& c, const launch& at) {
-             const auto* const x = at.get<const double>(&unchecked_copy::x);
-             std::copy_n(x, c.count, at.get<double>(&unchecked_copy::y));
+           [](const call& c, const launch& memory) {
+             const auto* const x = memory.get<const double>(&unchecked_copy::x);
+             std::copy_n(x, c.count, memory.get<double>(&unchecked_copy::y));
            },
        .cuda = {.library = "test"},
        .enqueue = [](lane_libraries&, const call&,
-                     const launch& at) { (void)at.get<const double>(&unchecked_copy::x); },
+                     const launch& memory) { (void)memory.get<const double>(&unchecked_copy::x); },
        .batches = {.most = [](const call&) -> std::size_t { return 8; },
                    .same = [](const call& a, const call& b) { return a.count == b.count; },
                    .enqueue =
@@ -150,8 +151,8 @@ const operation_descriptor& descriptor_of(operation_type<unchecked_copy>) {
 class indexed_operations : public executor_test {
  protected:
   template <class T>
-  tensor values(std::vector<T> of) {
-    return upload(runtime(), stream(), of);
+  tensor values(std::vector<T> elements) {
+    return upload(runtime(), stream(), elements);
   }
   inline static const std::string wrong_type =
       "x: is of type f32, but its launch accesses it as f64";
@@ -180,19 +181,19 @@ TEST(launch_of_operands, is_checked_for_their_element_types) {
 
 TEST_P(indexed_operations, fail_if_their_launch_takes_an_operand_for_another_type) {
   const auto x = values<float>({1, 2, 3, 4});
-  EXPECT_TRUE(
-      throws(errc::invalid_argument, wrong_type, [&] { (void)run(on(), unchecked_copy{.x = x}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, wrong_type,
+                     [&] { (void)run(test_executor(), unchecked_copy{.x = x}); }));
   const auto gaps = x.slice(0, 0, 4, 2);
   EXPECT_TRUE(throws(errc::invalid_argument, wrong_type,
-                     [&] { (void)run(on(), unchecked_copy{.x = gaps}); }));
+                     [&] { (void)run(test_executor(), unchecked_copy{.x = gaps}); }));
 }
 
 TEST_P(indexed_operations, fail_in_a_batch_if_it_takes_an_operand_for_another_type) {
   const auto x = values<float>({1, 2, 3, 4});
   gate closed;
-  closed.hold(on().lane().stream());
+  closed.hold(test_executor().lane().stream());
   std::vector<pending<tensor>> answers;
-  for (int i = 0; i < 6; ++i) answers.push_back(submit(on(), unchecked_copy{.x = x}));
+  for (int i = 0; i < 6; ++i) answers.push_back(submit(test_executor(), unchecked_copy{.x = x}));
   closed.open();
   for (auto& answer : answers) {
     EXPECT_TRUE(throws(errc::invalid_argument, wrong_type, [&] { (void)wait(answer); }));
@@ -202,13 +203,13 @@ TEST_P(indexed_operations, fail_in_a_batch_if_it_takes_an_operand_for_another_ty
 TEST_P(indexed_operations, fail_in_a_program_if_a_step_takes_an_operand_for_another_type) {
   program_builder p;
   const auto x = p.input("x");
-  const auto made =
+  const auto program =
       std::move(p).build({p.add("copy", unchecked_copy{.x = p.add("sum", add{.a = x, .b = x})})});
   EXPECT_TRUE(throws(errc::invalid_argument, "step 'copy': " + wrong_type, [&] {
-    (void)run(on(), sluice::run{made, {values<float>({1, 2, 3, 4})}});
+    (void)run(test_executor(), sluice::run{program, {values<float>({1, 2, 3, 4})}});
   }));
   if (runtime().device().id().kind != device_kind::host) return;  // it enqueues nothing there
-  const auto results = run(on(), sluice::run{made, {values<double>({1, 2})}});
+  const auto results = run(test_executor(), sluice::run{program, {values<double>({1, 2})}});
   EXPECT_EQ(download(results[0].as<double>(), stream()), (std::vector<double>{2, 4}));
 }
 
@@ -222,9 +223,11 @@ TEST_P(indexed_operations, get_strides_if_they_take_them) {
         strided<std::int64_t>(runtime(), stream(), generator, random_layout(generator, shape));
     const auto y =
         strided<std::int64_t>(runtime(), stream(), generator, {.shape = {shape[1], shape[0]}});
-    EXPECT_EQ(run(on(), transposed_copy{.x = x.view(), .y = y.view()}), y.view());
+    EXPECT_EQ(run(test_executor(), transposed_copy{.x = x.view(), .y = y.view()}), y.view());
     auto expected = y.memory();
-    for_each_index(shape, [&](const extents& at) { expected[y.position({at[1], at[0]})] = x[at]; });
+    for_each_index(shape, [&](const extents& index) {
+      expected[y.position({index[1], index[0]})] = x[index];
+    });
     EXPECT_EQ(y.current(), expected);
   }
 }
@@ -244,15 +247,16 @@ TEST_P(indexed_operations, compute_operands_of_any_strides_on_the_host) {
     const auto a = make();
     const auto b = make();
     const auto y = make();
-    EXPECT_EQ(run(on(), difference{.a = a.view(), .b = b.view(), .y = y.view()}), y.view());
+    EXPECT_EQ(run(test_executor(), difference{.a = a.view(), .b = b.view(), .y = y.view()}),
+              y.view());
     auto expected = y.memory();
-    for_each_index(shape, [&](const extents& at) {
-      const auto left = static_cast<std::uint64_t>(a[at]);
-      const auto right = static_cast<std::uint64_t>(b[at]);
-      expected[y.position(at)] = static_cast<std::int64_t>(left - right);
+    for_each_index(shape, [&](const extents& index) {
+      const auto left = static_cast<std::uint64_t>(a[index]);
+      const auto right = static_cast<std::uint64_t>(b[index]);
+      expected[y.position(index)] = static_cast<std::int64_t>(left - right);
     });
     EXPECT_EQ(y.current(), expected);
-    EXPECT_TRUE(run(on(), difference{.a = a.view(), .b = b.view()}).is_contiguous());
+    EXPECT_TRUE(run(test_executor(), difference{.a = a.view(), .b = b.view()}).is_contiguous());
   }
 }
 
@@ -260,13 +264,14 @@ TEST_P(indexed_operations, are_refused_by_a_gpu_without_a_kernel) {
   if (runtime().device().id().kind == device_kind::host) GTEST_SKIP() << "computes it";
   const tensor x = runtime().allocate<std::int64_t>(4, stream(), "x");
   EXPECT_TRUE(throws(errc::unsupported, "difference: this build does not have it for GPUs",
-                     [&] { (void)run(on(), difference{.a = x, .b = x}); }));
+                     [&] { (void)run(test_executor(), difference{.a = x, .b = x}); }));
 }
 
 TEST_P(indexed_operations, are_named_in_refusals) {
   const tensor x = runtime().allocate<std::int64_t>(4, stream(), "x");
-  EXPECT_TRUE(throws(errc::invalid_argument, "b: has another shape than a",
-                     [&] { (void)run(on(), difference{.a = x, .b = x.slice(0, 0, 3)}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "b: has another shape than a", [&] {
+    (void)run(test_executor(), difference{.a = x, .b = x.slice(0, 0, 3)});
+  }));
   EXPECT_EQ(descriptor_of(operation_type<difference>{}).name(), "difference");
   EXPECT_EQ(descriptor_of(operation_type<difference>{}).library(device_kind::host), "own");
 }

@@ -56,36 +56,37 @@ struct relu {
   struct call {
     std::size_t count;
   };
-  static call infer(const relu& op, inference& to) {
+  static call infer(const relu& op, inference& inference) {
     if (op.does == mistake::structured_binding) {
       auto [x, y, mask, does] = op;
-      return {to.require(x).size()};
+      return {inference.require(x).size()};
     }
     if (op.does == mistake::copies) {
       for (const auto& one : {op.x, op.y}) {
-        if (to.given(one) != nullptr && to.given(one)->type != element_type::f32) {
-          throw to.refusal(one, "is not of type f32");
+        if (inference.given(one) != nullptr && inference.given(one)->type != element_type::f32) {
+          throw inference.refusal(one, "is not of type f32");
         }
       }
     }
-    const auto& x = to.require(op.x);
-    if (op.does == mistake::updates_an_input) to.update(op.x);
-    if (op.does == mistake::result_of_an_input) to.result(op.x, x.type, x.shape);
-    if (op.does == mistake::input_in_place) to.allow_in_place(op.x, op.x);
+    const auto& x = inference.require(op.x);
+    if (op.does == mistake::updates_an_input) inference.update(op.x);
+    if (op.does == mistake::result_of_an_input) inference.result(op.x, x.type, x.shape);
+    if (op.does == mistake::input_in_place) inference.allow_in_place(op.x, op.x);
     if (op.does == mistake::ignores_all) {
-      to.ignore(op.y);
+      inference.ignore(op.y);
     } else if (op.does != mistake::no_result) {
-      to.result(op.y, x.type, x.shape);
+      inference.result(op.y, x.type, x.shape);
     }
-    if (to.given(op.mask) != nullptr) {
-      to.result(op.mask, element_type::boolean, x.shape);
+    if (inference.given(op.mask) != nullptr) {
+      inference.result(op.mask, element_type::boolean, x.shape);
     } else {
-      to.ignore(op.mask);
+      inference.ignore(op.mask);
     }
     return {x.size()};
   }
-  static relu_body body(const call&, const launch_of<relu>& at) {
-    return {at.get<const float>(&relu::x), at.get<float>(&relu::y), at.get<bool>(&relu::mask)};
+  static relu_body body(const call&, const launch_of<relu>& launch) {
+    return {launch.get<const float>(&relu::x), launch.get<float>(&relu::y),
+            launch.get<bool>(&relu::mask)};
   }
 };
 
@@ -107,9 +108,9 @@ struct keyless_plan final : operation_plan {
 const operation_descriptor& descriptor_of(operation_type<keyless>) {
   static const typed_operation_descriptor<keyless, keyless_call> descriptor(
       {.name = "keyless",
-       .infer = [](const keyless& op, inference& to) -> keyless_call {
-         const auto& x = to.require(op.x);
-         (void)to.result(op.y, x.type, x.shape);
+       .infer = [](const keyless& op, inference& inference) -> keyless_call {
+         const auto& x = inference.require(op.x);
+         (void)inference.result(op.y, x.type, x.shape);
          return {x.size()};
        },
        .host = {.library = "test",
@@ -119,9 +120,9 @@ const operation_descriptor& descriptor_of(operation_type<keyless>) {
                   return std::make_shared<keyless_plan>();
                 }},
        .compute =
-           [](const keyless_call& call, const launch_of<keyless>& at) {
-             std::memcpy(at.get<void>(&keyless::y), at.get<const void>(&keyless::x),
-                         call.count * at.plan<keyless_plan>().element);
+           [](const keyless_call& call, const launch_of<keyless>& launch) {
+             std::memcpy(launch.get<void>(&keyless::y), launch.get<const void>(&keyless::x),
+                         call.count * launch.plan<keyless_plan>().element);
            }});
   return descriptor;
 }
@@ -131,17 +132,17 @@ class own_inference : public executor_test {
   void SetUp() override {
     executor_test::SetUp();
     if (!IsSkipped())
-      x_ = run(on(), sluice::upload{.values = std::vector<float>{-1, 2, -3, 4, -5, 6}});
+      x_ = run(test_executor(), sluice::upload{.values = std::vector<float>{-1, 2, -3, 4, -5, 6}});
   }
   void TearDown() override {
     x_ = tensor();
     executor_test::TearDown();
   }
   template <class T>
-  std::vector<T> values(const tensor& of) {
-    const auto to = std::make_shared<host_tensor>();
-    (void)run(on(), sluice::download{.x = of, .to = to});
-    return to->to_vector<T>();
+  std::vector<T> values(const tensor& source) {
+    const auto result = std::make_shared<host_tensor>();
+    (void)run(test_executor(), sluice::download{.x = source, .to = result});
+    return result->to_vector<T>();
   }
   [[nodiscard]] const tensor& x() const { return x_; }
 
@@ -151,21 +152,22 @@ class own_inference : public executor_test {
 
 TEST_P(own_inference, an_ignored_output_that_is_not_given_is_no_part_of_the_reply) {
   const std::vector<float> expected{0, 2, 0, 4, 0, 6};
-  const auto y = run(on(), relu{.x = x()});
+  const auto y = run(test_executor(), relu{.x = x()});
   EXPECT_EQ(y.type(), element_type::f32);
   EXPECT_EQ(values<float>(y), expected);
   // The reply is the last output that is given or new.
-  const auto mask = run(on(), fill{.shape = extents{6}, .type = element_type::boolean});
-  EXPECT_EQ(run(on(), relu{.x = x(), .y = y, .mask = mask}), mask);
+  const auto mask = run(test_executor(), fill{.shape = extents{6}, .type = element_type::boolean});
+  EXPECT_EQ(run(test_executor(), relu{.x = x(), .y = y, .mask = mask}), mask);
   EXPECT_EQ(values<bool>(mask), (std::vector<bool>{false, true, false, true, false, true}));
-  EXPECT_EQ(run(on(), relu{.x = x(), .does = relu::mistake::ignores_all}), x());
+  EXPECT_EQ(run(test_executor(), relu{.x = x(), .does = relu::mistake::ignores_all}), x());
 }
 
 TEST_P(own_inference, a_mistake_in_infer_refuses_the_request) {
   const auto before = runtime().statistics();
   const auto refused = [&](const char* text, const relu& operation) {
     SCOPED_TRACE(text);
-    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(on(), operation); }));
+    EXPECT_TRUE(
+        throws(errc::invalid_argument, text, [&] { (void)run(test_executor(), operation); }));
   };
   refused("y: infer states no result", {.x = x(), .does = relu::mistake::no_result});
   const auto small = x().slice(0, 0, 1);

@@ -30,8 +30,8 @@ std::int64_t count_positions(std::int64_t input, std::int64_t filter, std::int64
 
 TEST(conv2d_output_shape, counts_the_positions_of_the_filter) {
   auto generator = sluice::test::make_generator();
-  const auto draw = [&](std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution<std::int64_t>(from, to)(generator);
+  const auto draw = [&](std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution<std::int64_t>(first, last)(generator);
   };
   int refused = 0;
   for (int i = 0; i < 500; ++i) {

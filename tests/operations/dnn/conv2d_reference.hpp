@@ -57,8 +57,8 @@ inline std::size_t terms(const conv2d_description& d) {
 
 /// A random convolution. Its output has at least four columns.
 inline conv2d_description random_conv2d_description(std::mt19937_64& generator) {
-  const auto draw = [&](std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution<std::int64_t>(from, to)(generator);
+  const auto draw = [&](std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution<std::int64_t>(first, last)(generator);
   };
   conv2d_description d;
   auto& g = d.geometry;
@@ -98,16 +98,16 @@ inline std::vector<double> conv2d_reference(const conv2d_problem& p) {
   const auto& g = d.geometry;
   const auto filters_per_group = d.w[0] / g.groups;
   std::vector<double> y;
-  for_each_index(output_shape(d), [&](const extents& at) {
-    const auto image = at[0], k = at[1];
+  for_each_index(output_shape(d), [&](const extents& index) {
+    const auto image = index[0], k = index[1];
     double sum = d.has_bias ? p.bias[static_cast<std::size_t>(k)] : 0.0;
     for (std::int64_t c = 0; c < d.w[1]; ++c) {
       const auto channel = k / filters_per_group * d.w[1] + c;
       for (std::int64_t r = 0; r < d.w[2]; ++r) {
-        const auto row = at[2] * g.stride.h - g.padding.h + r * g.dilation.h;
+        const auto row = index[2] * g.stride.h - g.padding.h + r * g.dilation.h;
         if (row < 0 || row >= d.x[2]) continue;
         for (std::int64_t s = 0; s < d.w[3]; ++s) {
-          const auto column = at[3] * g.stride.w - g.padding.w + s * g.dilation.w;
+          const auto column = index[3] * g.stride.w - g.padding.w + s * g.dilation.w;
           if (column < 0 || column >= d.x[3]) continue;
           const auto from_x = ((image * d.x[1] + channel) * d.x[2] + row) * d.x[3] + column;
           const auto from_w = ((k * d.w[1] + c) * d.w[2] + r) * d.w[3] + s;

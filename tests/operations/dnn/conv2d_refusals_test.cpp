@@ -22,7 +22,7 @@ constexpr auto most = std::numeric_limits<std::int64_t>::max();
 
 /// Something wrong with a convolution, and the answer.
 struct mutation {
-  std::string what;
+  std::string description;
   errc code;
   std::string argument;  ///< name at the beginning of the error's text
   std::function<void(conv2d&)> apply;
@@ -62,11 +62,11 @@ class conv2d_refusals : public executor_test {
   /// Refused requests plan, launch and allocate nothing.
   void expect_refused(const std::vector<mutation>& mutations) {
     for (const auto& m : mutations) {
-      SCOPED_TRACE(m.what);
+      SCOPED_TRACE(m.description);
       auto operation = valid();
       m.apply(operation);
       const auto before = runtime().statistics();
-      auto answer = submit(on(), std::move(operation));
+      auto answer = submit(test_executor(), std::move(operation));
       // The answer is there at once: no planner has been asked.
       EXPECT_TRUE(answer.answered());
       EXPECT_TRUE(throws(m.code, m.argument + ": ", [&] { (void)answer.get(); }));
@@ -74,7 +74,7 @@ class conv2d_refusals : public executor_test {
       EXPECT_EQ(after.launches, before.launches);
       EXPECT_EQ(after.peak_bytes, before.peak_bytes);
     }
-    EXPECT_EQ(on().waiting(), 0U);
+    EXPECT_EQ(test_executor().waiting(), 0U);
   }
 
   tensor x_, w_, bias_, y_;

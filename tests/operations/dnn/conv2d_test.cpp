@@ -27,13 +27,13 @@
 
 namespace sluice::test {
 
-void PrintTo(const conv2d_description& d, std::ostream* to) {
+void PrintTo(const conv2d_description& d, std::ostream* stream) {
   const auto& g = d.geometry;
-  *to << "x " << to_string(d.x) << " w " << to_string(d.w) << " padding " << g.padding.h << 'x'
-      << g.padding.w << " stride " << g.stride.h << 'x' << g.stride.w << " dilation "
-      << g.dilation.h << 'x' << g.dilation.w << " groups " << g.groups
-      << (d.has_bias ? " bias" : "") << (d.activation == activation::relu ? " relu" : "")
-      << (d.math == math_mode::tf32 ? " tf32" : "");
+  *stream << "x " << to_string(d.x) << " w " << to_string(d.w) << " padding " << g.padding.h << 'x'
+          << g.padding.w << " stride " << g.stride.h << 'x' << g.stride.w << " dilation "
+          << g.dilation.h << 'x' << g.dilation.w << " groups " << g.groups
+          << (d.has_bias ? " bias" : "") << (d.activation == activation::relu ? " relu" : "")
+          << (d.math == math_mode::tf32 ? " tf32" : "");
 }
 
 namespace {
@@ -80,17 +80,17 @@ class conv2d_operation : public executor_test {
     const auto shape = output_shape(d);
     auto y = make({shape, l.y_order, {l.y_gap, 0, 0, 0}, l.offset});
     y.replace(std::vector<float>(y.memory().size(), mark));
-    const auto result = run(on(), conv2d{.x = x.view(),
-                                         .w = w.view(),
-                                         .bias = d.has_bias ? bias.view() : tensor(),
-                                         .y = l.gives_y ? y.view() : tensor(),
-                                         .geometry = d.geometry,
-                                         .activation = d.activation,
-                                         .math = d.math});
+    const auto result = run(test_executor(), conv2d{.x = x.view(),
+                                                    .w = w.view(),
+                                                    .bias = d.has_bias ? bias.view() : tensor(),
+                                                    .y = l.gives_y ? y.view() : tensor(),
+                                                    .geometry = d.geometry,
+                                                    .activation = d.activation,
+                                                    .math = d.math});
     ASSERT_EQ(result.shape(), shape);
-    const auto contents = [](const strided<float>& of, const extents& of_shape) {
+    const auto contents = [](const strided<float>& source, const extents& source_shape) {
       std::vector<float> values;
-      for_each_index(of_shape, [&](const extents& i) { values.push_back(of[i]); });
+      for_each_index(source_shape, [&](const extents& i) { values.push_back(source[i]); });
       return values;
     };
     const auto expected =
@@ -118,9 +118,9 @@ class conv2d_operation : public executor_test {
     const auto memory = download(all, stream());
     std::vector<float> ordered;
     for_each_index(t.shape(), [&](const extents& i) {
-      std::int64_t at = 0;
-      for (std::size_t d = 0; d < i.size(); ++d) at += i[d] * t.strides()[d];
-      ordered.push_back(memory[static_cast<std::size_t>(at)]);
+      std::int64_t position = 0;
+      for (std::size_t d = 0; d < i.size(); ++d) position += i[d] * t.strides()[d];
+      ordered.push_back(memory[static_cast<std::size_t>(position)]);
     });
     return ordered;
   }
@@ -206,9 +206,9 @@ TEST_P(conv2d_operation, a_new_result_lies_as_x_does) {
   const auto w_last = numbers({5, 2, 2, 3}).permute({0, 3, 1, 2});
   const auto images = numbers({2, 6, 7, 3});
   for (const auto& w : {w_first, w_last}) {
-    const auto first = run(on(), conv2d{.x = numbers({2, 3, 6, 7}), .w = w});
+    const auto first = run(test_executor(), conv2d{.x = numbers({2, 3, 6, 7}), .w = w});
     EXPECT_TRUE(first.is_contiguous());
-    const auto last = run(on(), conv2d{.x = images.permute({0, 3, 1, 2}), .w = w});
+    const auto last = run(test_executor(), conv2d{.x = images.permute({0, 3, 1, 2}), .w = w});
     EXPECT_EQ(last.shape(), first.shape());
     EXPECT_TRUE(last.permute({0, 2, 3, 1}).is_contiguous());
   }
@@ -218,10 +218,10 @@ TEST_P(conv2d_operation, operands_may_repeat_elements) {
   const auto x = numbers({1, 3, 6, 7});
   const auto w = numbers({1, 3, 2, 2});
   const auto bias = numbers({1});
-  const auto one = row_major(run(on(), conv2d{.x = x, .w = w, .bias = bias}));
-  const auto repeated = row_major(run(on(), conv2d{.x = x.broadcast_to({2, 3, 6, 7}),
-                                                   .w = w.broadcast_to({5, 3, 2, 2}),
-                                                   .bias = bias.broadcast_to({5})}));
+  const auto one = row_major(run(test_executor(), conv2d{.x = x, .w = w, .bias = bias}));
+  const auto repeated = row_major(run(test_executor(), conv2d{.x = x.broadcast_to({2, 3, 6, 7}),
+                                                              .w = w.broadcast_to({5, 3, 2, 2}),
+                                                              .bias = bias.broadcast_to({5})}));
   ASSERT_EQ(repeated.size(), 10 * one.size());
   for (auto from = repeated.begin(); from != repeated.end(); from += std::ssize(one)) {
     EXPECT_LE(relative_error(std::vector(from, from + std::ssize(one)), one), error_bound<float>());
@@ -232,8 +232,9 @@ TEST_P(conv2d_operation, operands_may_repeat_elements) {
 TEST_P(conv2d_operation, slices_are_convolved_without_a_copy) {
   const auto images = numbers({6, 5, 9, 8});
   const auto w = numbers({4, 2, 3, 3});
-  const auto all = run(on(), conv2d{.x = images.slice(1, 2, 4), .w = w});
-  const auto some = run(on(), conv2d{.x = images.slice(1, 2, 4).slice(0, 1, 6, 2), .w = w});
+  const auto all = run(test_executor(), conv2d{.x = images.slice(1, 2, 4), .w = w});
+  const auto some =
+      run(test_executor(), conv2d{.x = images.slice(1, 2, 4).slice(0, 1, 6, 2), .w = w});
   const auto expected = row_major(all);
   const auto computed = row_major(some);
   const auto image = expected.size() / 6;
@@ -396,10 +397,11 @@ TEST_P(conv2d_operation, large_operands) {
                            stream().native());
   }
   recorder.commit();
-  const auto expected = row_major(run(on(), conv2d{.x = image, .w = w}));
-  const auto y = run(on(), conv2d{.x = batch, .w = w});
+  const auto expected = row_major(run(test_executor(), conv2d{.x = image, .w = w}));
+  const auto y = run(test_executor(), conv2d{.x = batch, .w = w});
   EXPECT_LE(
-      relative_error(row_major(run(on(), conv2d{.x = batch.slice(0, 15, 16), .w = w})), expected),
+      relative_error(row_major(run(test_executor(), conv2d{.x = batch.slice(0, 15, 16), .w = w})),
+                     expected),
       error_bound<float>(64 * 9));
   const auto all = download(y.as<float>(), stream());
   for (const std::size_t i : {0U, 7U, 15U}) {
@@ -424,9 +426,9 @@ TEST_P(conv2d_operation, an_empty_batch_is_empty) {
   const auto images = numbers({1, 3, 8, 8});
   const auto w = numbers({4, 3, 3, 3});
   const auto bias = numbers({4});
-  const auto empty = run(on(), conv2d{.x = images.slice(0, 0, 0), .w = w, .bias = bias});
+  const auto empty = run(test_executor(), conv2d{.x = images.slice(0, 0, 0), .w = w, .bias = bias});
   EXPECT_EQ(empty.shape(), (extents{0, 4, 6, 6}));
-  const auto no_filters = run(on(), conv2d{.x = images, .w = w.slice(0, 0, 0)});
+  const auto no_filters = run(test_executor(), conv2d{.x = images, .w = w.slice(0, 0, 0)});
   EXPECT_EQ(no_filters.shape(), (extents{1, 0, 6, 6}));
 }
 
@@ -454,10 +456,11 @@ TEST_P(conv2d_operation, relu_keeps_nan) {
   auto values = random_values<float>(generator, 16 * 12 * 12);
   values[12 * 5 + 5] = std::numeric_limits<float>::quiet_NaN();
   const auto y =
-      run(on(), conv2d{.x = tensor(upload(runtime(), stream(), values)).reshape({1, 16, 12, 12}),
-                       .w = numbers({16, 16, 3, 3}),
-                       .bias = numbers({16}),
-                       .activation = activation::relu});
+      run(test_executor(),
+          conv2d{.x = tensor(upload(runtime(), stream(), values)).reshape({1, 16, 12, 12}),
+                 .w = numbers({16, 16, 3, 3}),
+                 .bias = numbers({16}),
+                 .activation = activation::relu});
   const auto result = row_major(y);
   for (std::size_t k = 0; k < 16; ++k) {
     for (std::size_t p = 3; p <= 5; ++p) {
@@ -470,8 +473,8 @@ TEST_P(conv2d_operation, relu_keeps_nan) {
 TEST_P(conv2d_operation, make_a_plan_once) {
   const auto x = numbers({1, 3, 8, 8});
   const auto w = numbers({4, 3, 3, 3});
-  (void)run(on(), conv2d{.x = x, .w = w});
-  auto& planned = on();
+  (void)run(test_executor(), conv2d{.x = x, .w = w});
+  auto& planned = test_executor();
   const auto waits = [&](conv2d operation) {
     auto answer = submit(planned, std::move(operation), {.reply = reply_on::enqueued});
     const bool parked = planned.waiting() != 0;
@@ -497,7 +500,7 @@ TEST_P(conv2d_operation, a_larger_plan_does_not_disturb_what_is_queued) {
       return tensor(upload(runtime(), stream(), values)).reshape(shape);
     };
     results.emplace_back(
-        run(on(), conv2d{.x = put(p.x, d.x), .w = put(p.w, d.w), .geometry = d.geometry},
+        run(test_executor(), conv2d{.x = put(p.x, d.x), .w = put(p.w, d.w), .geometry = d.geometry},
             {.reply = reply_on::enqueued}),
         conv2d_reference(p));
   }
@@ -509,7 +512,7 @@ TEST_P(conv2d_operation, a_larger_plan_does_not_disturb_what_is_queued) {
 TEST_P(conv2d_operation, the_same_bits_again) {
   const conv2d operation{
       .x = numbers({2, 32, 20, 20}), .w = numbers({32, 32, 3, 3}), .bias = numbers({32})};
-  EXPECT_EQ(row_major(run(on(), operation)), row_major(run(on(), operation)));
+  EXPECT_EQ(row_major(run(test_executor(), operation)), row_major(run(test_executor(), operation)));
 }
 
 /// One channel that oneDNN would store in blocks of 8 or 16.
@@ -518,7 +521,7 @@ TEST_P(conv2d_operation, one_channel_needs_little_scratch_memory) {
   const auto w = numbers({1, 1, 3, 3});
   stream().synchronize();
   const auto before = runtime().bytes_outstanding();
-  auto y = run(on(), conv2d{.x = x, .w = w});
+  auto y = run(test_executor(), conv2d{.x = x, .w = w});
   EXPECT_LE(runtime().bytes_outstanding(), before + y.bytes() + (std::size_t{128} << 20U));
 }
 
@@ -534,7 +537,7 @@ TEST_P(conv2d_operation, starts_no_threads_for_a_product_that_is_not_large) {
   if (!on_host()) GTEST_SKIP() << "oneDNN is the library of the host";
   auto generator = make_generator();
   // Starts the planner; there is nothing to multiply.
-  (void)run(on(), conv2d{.x = numbers({1, 0, 8, 8}), .w = numbers({2, 0, 3, 3})});
+  (void)run(test_executor(), conv2d{.x = numbers({1, 0, 8, 8}), .w = numbers({2, 0, 3, 3})});
   const auto before = count_threads();
   expect_right({.x = {1, 64, 28, 28}, .w = {64, 64, 3, 3}}, generator);
   EXPECT_EQ(count_threads(), before);

@@ -116,10 +116,10 @@ number reference(element_type type, const number& a, const number& b) {
     case element_type::boolean:
       return Reference::real(a.real(), b.real()) != 0 ? 1 : 0;
     default:
-      return with_integer_type(type, [&](auto of) -> number {
+      return with_integer_type(type, [&](auto integer_value) -> number {
         const auto wide = Reference::real(static_cast<wide_integer>(a.real()),
                                           static_cast<wide_integer>(b.real()));
-        return static_cast<long double>(static_cast<decltype(of)>(wide));
+        return static_cast<long double>(static_cast<decltype(integer_value)>(wide));
       });
   }
 }
@@ -143,15 +143,15 @@ class binary_test : public elementwise_test {
       if (extent == 1) extent = other[i];
     }
     operation op{.a = a.view(), .b = b.view()};
-    const bool given = coin();
+    const bool has_output = coin();
     const auto y = make(type, common);
-    if (given) op.y = y.view();
-    const auto result = run(on(), op);
+    if (has_output) op.y = y.view();
+    const auto result = run(test_executor(), op);
     EXPECT_EQ(result.shape(), common);
     EXPECT_EQ(result.type(), type);
     expect_elements(result,
                     [&](const extents& i) { return reference<Reference>(type, a[i], b[i]); });
-    if (given) expect_gaps_untouched(y);
+    if (has_output) expect_gaps_untouched(y);
   }
   void expect_all_types_right() {
     for (const auto type : all_element_types) {
@@ -168,7 +168,7 @@ class binary_test : public elementwise_test {
         const auto b = make_contiguous(element_type::f32, {count + 4});
         const operation op{.a = a.view().slice(0, offset, count + offset),
                            .b = b.view().slice(0, 4, count + 4)};
-        expect_elements(run(on(), op), [&](const extents& i) {
+        expect_elements(run(test_executor(), op), [&](const extents& i) {
           return reference<Reference>(element_type::f32, a[{i[0] + offset}], b[{i[0] + 4}]);
         });
       }
@@ -185,7 +185,7 @@ class binary_test : public elementwise_test {
     auto b = make_contiguous(element_type::f32, {count});
     a.set(values);
     b.set(values);
-    const auto y = run(on(), operation{.a = a.view(), .b = b.view()});
+    const auto y = run(test_executor(), operation{.a = a.view(), .b = b.view()});
     expect_elements(y, [&](const extents& i) -> number {
       const auto u = a[i].real();
       const auto v = b[{i[1]}].real();
@@ -197,7 +197,8 @@ class binary_test : public elementwise_test {
       const auto a = make(element_type::i32, {6, 7});
       const auto b = make(element_type::i32, {6, 7});
       const auto& y = over_a ? a : b;
-      EXPECT_EQ(run(on(), operation{.a = a.view(), .b = b.view(), .y = y.view()}), y.view());
+      EXPECT_EQ(run(test_executor(), operation{.a = a.view(), .b = b.view(), .y = y.view()}),
+                y.view());
       expect_elements(y.view(), [&](const extents& i) {
         return reference<Reference>(element_type::i32, a[i], b[i]);
       });
@@ -205,14 +206,15 @@ class binary_test : public elementwise_test {
     }
     for (const auto& shape : {extents{6, 7}, extents{}, extents{0, 3}, extents{5000}}) {
       const auto x = make(element_type::i32, shape);
-      EXPECT_EQ(run(on(), operation{.a = x.view(), .b = x.view(), .y = x.view()}), x.view());
+      EXPECT_EQ(run(test_executor(), operation{.a = x.view(), .b = x.view(), .y = x.view()}),
+                x.view());
       expect_elements(x.view(), [&](const extents& i) {
         return reference<Reference>(element_type::i32, x[i], x[i]);
       });
       expect_gaps_untouched(x);
     }
     const auto flat = make_contiguous(element_type::f32, {5003});
-    (void)run(on(), operation{.a = flat.view(), .b = flat.view(), .y = flat.view()});
+    (void)run(test_executor(), operation{.a = flat.view(), .b = flat.view(), .y = flat.view()});
     expect_elements(flat.view(), [&](const extents& i) {
       return reference<Reference>(element_type::f32, flat[i], flat[i]);
     });

@@ -48,13 +48,13 @@ class elements {
   }
   /// The position in the memory, in bytes.
   [[nodiscard]] std::size_t position(const extents& index) const {
-    auto at = view_.offset();
+    auto offset = view_.offset();
     const auto shape = view_.shape();
     for (std::size_t d = 0; d < shape.size(); ++d) {
       const auto i = index[index.size() - shape.size() + d];
-      if (shape[d] != 1) at += static_cast<std::size_t>(i * strides_[d]) * size_of(type_);
+      if (shape[d] != 1) offset += static_cast<std::size_t>(i * strides_[d]) * size_of(type_);
     }
-    return at;
+    return offset;
   }
   [[nodiscard]] const std::vector<std::byte>& memory() const noexcept { return memory_; }
   /// The contents of the memory on the device.
@@ -170,11 +170,11 @@ class elementwise_test : public executor_test {
     const auto strides = y.strides();
     for_each_index(shape, [&](const extents& index) {
       if (::testing::Test::HasFailure()) return;
-      auto at = static_cast<std::int64_t>(y.offset());
+      auto offset = static_cast<std::int64_t>(y.offset());
       for (std::size_t d = 0; d < index.size(); ++d) {
-        at += index[d] * strides[d] * static_cast<std::int64_t>(size_of(y.type()));
+        offset += index[d] * strides[d] * static_cast<std::int64_t>(size_of(y.type()));
       }
-      EXPECT_TRUE(check(index, number_at(y.type(), &bytes[static_cast<std::size_t>(at)])))
+      EXPECT_TRUE(check(index, number_at(y.type(), &bytes[static_cast<std::size_t>(offset)])))
           << to_string(y.type()) << ' ' << to_string(index) << " of " << to_string(shape);
     });
   }
@@ -183,9 +183,11 @@ class elementwise_test : public executor_test {
     auto before = y.memory();
     auto after = y.current();
     for_each_index(y.view().shape(), [&](const extents& index) {
-      const auto at = y.position(index);
-      std::fill_n(before.begin() + static_cast<std::ptrdiff_t>(at), size_of(y.type()), std::byte{});
-      std::fill_n(after.begin() + static_cast<std::ptrdiff_t>(at), size_of(y.type()), std::byte{});
+      const auto position = y.position(index);
+      std::fill_n(before.begin() + static_cast<std::ptrdiff_t>(position), size_of(y.type()),
+                  std::byte{});
+      std::fill_n(after.begin() + static_cast<std::ptrdiff_t>(position), size_of(y.type()),
+                  std::byte{});
     });
     EXPECT_TRUE(before == after) << "elements beside the result have changed";
   }

@@ -25,8 +25,8 @@ constexpr std::size_t largest_element = 16;
 
 class f32_loops : public ::testing::Test {
  protected:
-  std::int64_t between(std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution(from, to)(random_);
+  std::int64_t between(std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution(first, last)(random_);
   }
   /// Counts around whole vectors, and larger ones.
   std::int64_t count() { return between(0, 3) == 0 ? between(200, 700) : between(0, 80); }

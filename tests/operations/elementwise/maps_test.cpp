@@ -23,12 +23,12 @@ class maps : public elementwise_test {
     if (coin()) {
       const auto y = make(type, shape);
       operation.y = y.view();
-      const auto result = run(on(), operation);
+      const auto result = run(test_executor(), operation);
       EXPECT_EQ(result, y.view());
       expect_elements(result, expected);
       expect_gaps_untouched(y);
     } else {
-      const auto result = run(on(), operation);
+      const auto result = run(test_executor(), operation);
       EXPECT_EQ(result.shape(), shape);
       EXPECT_EQ(result.type(), type);
       EXPECT_TRUE(result.is_contiguous());
@@ -44,8 +44,8 @@ number converted(element_type type, const number& value) {
   }
   if (is_floating_type(type)) return to_real_type(type, value.real());
   if (type == element_type::boolean) return value != number(0) ? 1 : 0;
-  return with_integer_type(type, [&](auto of) -> number {
-    using integer = decltype(of);
+  return with_integer_type(type, [&](auto integer_value) -> number {
+    using integer = decltype(integer_value);
     const auto real = value.real();
     if (std::isnan(real)) return 0;
     const auto least = static_cast<long double>(std::numeric_limits<integer>::lowest());
@@ -56,14 +56,17 @@ number converted(element_type type, const number& value) {
 }
 
 TEST_P(maps, cast_converts_every_type_to_every_type) {
-  for (const auto from : all_element_types) {
-    for (const auto to : all_element_types) {
-      if (is_complex_type(from) && !is_complex_type(to) && to != element_type::boolean) continue;
-      SCOPED_TRACE(std::string(to_string(from)) + " to " + std::string(to_string(to)));
+  for (const auto source_type : all_element_types) {
+    for (const auto target_type : all_element_types) {
+      if (is_complex_type(source_type) && !is_complex_type(target_type) &&
+          target_type != element_type::boolean)
+        continue;
+      SCOPED_TRACE(std::string(to_string(source_type)) + " to " +
+                   std::string(to_string(target_type)));
       for (const auto how : {drawn::bits, drawn::numbers}) {
-        const auto x = make(from, {between(1, 3), between(1, 200)}, how);
-        expect_right(cast{.x = x.view(), .type = to}, to, x.view().shape(),
-                     [&](const extents& i) { return converted(to, x[i]); });
+        const auto x = make(source_type, {between(1, 3), between(1, 200)}, how);
+        expect_right(cast{.x = x.view(), .type = target_type}, target_type, x.view().shape(),
+                     [&](const extents& i) { return converted(target_type, x[i]); });
       }
     }
   }
@@ -120,12 +123,12 @@ TEST_P(maps, cast_rounds_once_and_saturates) {
                                            0};
   auto n = make_contiguous(element_type::i64, {static_cast<std::int64_t>(integers.size())});
   n.set(integers);
-  for (const auto to : all_element_types) {
-    SCOPED_TRACE(to_string(to));
-    expect_elements(run(on(), cast{.x = x.view(), .type = to}),
-                    [&](const extents& i) { return converted(to, x[i]); });
-    expect_elements(run(on(), cast{.x = n.view(), .type = to}),
-                    [&](const extents& i) { return converted(to, n[i]); });
+  for (const auto target_type : all_element_types) {
+    SCOPED_TRACE(to_string(target_type));
+    expect_elements(run(test_executor(), cast{.x = x.view(), .type = target_type}),
+                    [&](const extents& i) { return converted(target_type, x[i]); });
+    expect_elements(run(test_executor(), cast{.x = n.view(), .type = target_type}),
+                    [&](const extents& i) { return converted(target_type, n[i]); });
   }
 }
 
@@ -137,7 +140,7 @@ TEST_P(maps, cast_of_any_shape_and_in_place) {
                  [&](const extents& i) { return converted(element_type::i32, x[i]); });
   }
   const auto x = make(element_type::f32, {5, 9});
-  EXPECT_EQ(run(on(), cast{.x = x.view(), .y = x.view()}), x.view());
+  EXPECT_EQ(run(test_executor(), cast{.x = x.view(), .y = x.view()}), x.view());
   EXPECT_TRUE(x.current() == x.memory());
 }
 
@@ -147,7 +150,7 @@ TEST_P(maps, strided_copy_keeps_every_bit) {
     for (int round = 0; round < 12; ++round) {
       const auto x = make(type, random_shape(), drawn::bits);
       const auto y = make(type, x.view().shape());
-      const auto result = run(on(), strided_copy{.x = x.view(), .y = y.view()});
+      const auto result = run(test_executor(), strided_copy{.x = x.view(), .y = y.view()});
       const auto bytes = y.current();
       for_each_index(x.view().shape(), [&](const extents& i) {
         ASSERT_EQ(std::memcmp(&bytes[y.position(i)], &x.memory()[x.position(i)], size_of(type)), 0);
@@ -159,11 +162,11 @@ TEST_P(maps, strided_copy_keeps_every_bit) {
 
 TEST_P(maps, strided_copy_makes_transposes_and_repetitions_contiguous) {
   const auto x = make(element_type::u16, {37, 29, 3}, drawn::bits);
-  const auto result = run(on(), strided_copy{.x = x.view().permute({2, 0, 1})});
+  const auto result = run(test_executor(), strided_copy{.x = x.view().permute({2, 0, 1})});
   EXPECT_TRUE(result.is_contiguous());
   expect_elements(result, [&](const extents& i) { return x[{i[1], i[2], i[0]}]; });
   const auto row = make(element_type::f64, {1, 31});
-  expect_elements(run(on(), strided_copy{.x = row.view().broadcast_to({17, 31})}),
+  expect_elements(run(test_executor(), strided_copy{.x = row.view().broadcast_to({17, 31})}),
                   [&](const extents& i) {
                     return row[{0, i[1]}];
                   });
@@ -171,19 +174,20 @@ TEST_P(maps, strided_copy_makes_transposes_and_repetitions_contiguous) {
 
 TEST_P(maps, affine_rounds_product_and_sum) {
   const auto types = {element_type::f16, element_type::bf16, element_type::f32, element_type::f64};
-  for (const auto from : all_element_types) {
-    if (is_complex_type(from)) continue;
-    for (const auto to : types) {
-      SCOPED_TRACE(std::string(to_string(from)) + " to " + std::string(to_string(to)));
+  for (const auto source_type : all_element_types) {
+    if (is_complex_type(source_type)) continue;
+    for (const auto target_type : types) {
+      SCOPED_TRACE(std::string(to_string(source_type)) + " to " +
+                   std::string(to_string(target_type)));
       for (int round = 0; round < 4; ++round) {
-        const auto x = make(from, random_shape(1));
+        const auto x = make(source_type, random_shape(1));
         const auto shape = x.view().shape();
-        const auto scale_type = coin() ? to : element_type::f32;
+        const auto scale_type = coin() ? target_type : element_type::f32;
         const auto scale = make(scale_type, part_of(shape));
-        const auto bias = make(to, part_of(shape));
+        const auto bias = make(target_type, part_of(shape));
         const bool has_scale = coin();
         const bool has_bias = coin();
-        affine op{.x = x.view(), .type = to};
+        affine op{.x = x.view(), .type = target_type};
         const double factor = static_cast<float>(0.1) * (has_scale ? 0 : 1);
         if (has_scale) {
           op.scale = scale.view();
@@ -195,19 +199,20 @@ TEST_P(maps, affine_rounds_product_and_sum) {
         } else {
           op.offset = -0.25;
         }
-        const bool in_double = from == element_type::f64 || to == element_type::f64 ||
+        const bool in_double = source_type == element_type::f64 ||
+                               target_type == element_type::f64 ||
                                (has_scale && scale_type == element_type::f64);
-        expect_right(op, to, shape, [&](const extents& i) -> number {
+        expect_right(op, target_type, shape, [&](const extents& i) -> number {
           const auto in = in_double ? element_type::f64 : element_type::f32;
           const auto a = to_real_type(in, x[i].real());
           const auto s = has_scale ? scale[i].real() : factor;
           const auto b = has_bias ? bias[i].real() : -0.25L;
           if (in_double) {
             const volatile double p = static_cast<double>(a) * static_cast<double>(s);
-            return to_real_type(to, p + static_cast<double>(b));
+            return to_real_type(target_type, p + static_cast<double>(b));
           }
           const volatile float p = static_cast<float>(a) * static_cast<float>(s);
-          return to_real_type(to, p + static_cast<float>(b));
+          return to_real_type(target_type, p + static_cast<float>(b));
         });
       }
     }
@@ -224,22 +229,24 @@ TEST_P(maps, affine_of_channels_normalizes_an_image) {
     return p + static_cast<float>(bias[{c}].real());
   };
   for (const std::int64_t axis : {2, -1}) {
-    const auto y = run(
-        on(), affine{.x = image.view(), .scale = scale.view(), .bias = bias.view(), .axis = axis});
+    const auto y =
+        run(test_executor(),
+            affine{.x = image.view(), .scale = scale.view(), .bias = bias.view(), .axis = axis});
     EXPECT_EQ(y.type(), element_type::f32);
     expect_elements(y, [&](const extents& i) { return expected(i[0], i[1], i[2]); });
   }
-  const auto channels_first = run(on(), affine{.x = image.view().permute({2, 0, 1}),
-                                               .scale = scale.view(),
-                                               .bias = bias.view(),
-                                               .axis = 0});
+  const auto channels_first = run(test_executor(), affine{.x = image.view().permute({2, 0, 1}),
+                                                          .scale = scale.view(),
+                                                          .bias = bias.view(),
+                                                          .axis = 0});
   EXPECT_TRUE(channels_first.is_contiguous());
   expect_elements(channels_first, [&](const extents& i) { return expected(i[1], i[2], i[0]); });
 }
 
 TEST_P(maps, affine_in_place_of_all_inputs) {
   const auto x = make(element_type::f32, {7, 8});
-  EXPECT_EQ(run(on(), affine{.x = x.view(), .scale = x.view(), .bias = x.view(), .y = x.view()}),
+  EXPECT_EQ(run(test_executor(),
+                affine{.x = x.view(), .scale = x.view(), .bias = x.view(), .y = x.view()}),
             x.view());
   expect_elements(x.view(), [&](const extents& i) -> number {
     const auto value = static_cast<float>(x[i].real());
@@ -252,7 +259,7 @@ TEST_P(maps, affine_in_place_of_all_inputs) {
 TEST_P(maps, affine_without_scale_and_bias_keeps_the_type) {
   for (const auto type : {element_type::f16, element_type::f64}) {
     const auto x = make(type, {7, 8});
-    const auto y = run(on(), affine{.x = x.view(), .y = x.view()});
+    const auto y = run(test_executor(), affine{.x = x.view(), .y = x.view()});
     EXPECT_EQ(y, x.view());
     expect_elements(y, [&](const extents& i) { return x[i] + number(0); });
   }

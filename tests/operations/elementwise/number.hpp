@@ -80,10 +80,10 @@ auto with_integer_type(element_type type, Function&& function) {
   }
 }
 
-/// The number of which `at` holds the bits.
-[[nodiscard]] inline number number_at(element_type type, const std::byte* at) {
+/// The number of which `element` holds the bits.
+[[nodiscard]] inline number number_at(element_type type, const std::byte* element) {
   const auto bits = [&](auto value) {
-    std::memcpy(&value, at, sizeof value);
+    std::memcpy(&value, element, sizeof value);
     return value;
   };
   const auto narrow = [&](int exponent_bits, int fraction_bits) -> long double {
@@ -120,11 +120,11 @@ auto with_integer_type(element_type type, Function&& function) {
       return {z[0], z[1]};
     }
     default:
-      return with_integer_type(type, [&](auto of) {
-        if constexpr (std::is_same_v<decltype(of), bool>) {
+      return with_integer_type(type, [&](auto integer_value) {
+        if constexpr (std::is_same_v<decltype(integer_value), bool>) {
           return number(bits(std::uint8_t{}) != 0 ? 1 : 0);
         } else {
-          return number(static_cast<long double>(bits(of)));
+          return number(static_cast<long double>(bits(integer_value)));
         }
       });
   }
@@ -145,10 +145,11 @@ enum class drawn {
   numbers,  ///< integers of any value; real numbers in [-1, 1)
 };
 
-/// Writes a random element to `at`.
-inline void draw_element(std::mt19937_64& generator, element_type type, drawn how, std::byte* at) {
+/// Writes a random element to `element`.
+inline void draw_element(std::mt19937_64& generator, element_type type, drawn how,
+                         std::byte* element) {
   const auto put = [&](auto value) {
-    std::memcpy(at, &value, sizeof value);
+    std::memcpy(element, &value, sizeof value);
   };
   const auto uniform = [&] {
     return std::uniform_real_distribution<double>(-1, 1)(generator);
@@ -171,7 +172,7 @@ inline void draw_element(std::mt19937_64& generator, element_type type, drawn ho
     }
   }
   const std::array<std::uint64_t, 2> words{generator(), generator()};
-  std::memcpy(at, words.data(), size_of(type));
+  std::memcpy(element, words.data(), size_of(type));
 }
 
 }  // namespace sluice::test

@@ -76,10 +76,10 @@ class reduce_operation : public elementwise_test {
       if (!reduced[d]) y_shape.push_back(shape[d]);
       if (reduced[d] && keep_dims) y_shape.push_back(1);
     }
-    const bool given = coin();
+    const bool has_output = coin();
     const auto y = make(type, y_shape);
-    if (given) op.y = y.view();
-    const auto result = run(on(), op);
+    if (has_output) op.y = y.view();
+    const auto result = run(test_executor(), op);
     EXPECT_EQ(result.shape(), y_shape);
     EXPECT_EQ(result.type(), type);
     expect_each(result, [&](const extents& index, const number& computed) {
@@ -105,7 +105,7 @@ class reduce_operation : public elementwise_test {
                  ? ::testing::AssertionSuccess()
                  : ::testing::AssertionFailure() << computed.real() << " is not " << wanted.real();
     });
-    if (given) expect_gaps_untouched(y);
+    if (has_output) expect_gaps_untouched(y);
   }
   extents random_axes(std::size_t rank) {
     extents axes;
@@ -161,20 +161,21 @@ TEST_P(reduce_operation, of_many_elements) {
 
 TEST_P(reduce_operation, gives_the_same_bits_each_time) {
   const auto x = make(element_type::f64, {123'457});
-  const auto first = contents_of(run(on(), reduce{.x = x.view()}));
+  const auto first = contents_of(run(test_executor(), reduce{.x = x.view()}));
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(contents_of(run(on(), reduce{.x = x.view()})) == first);
+    EXPECT_TRUE(contents_of(run(test_executor(), reduce{.x = x.view()})) == first);
   }
 }
 
 TEST_P(reduce_operation, of_special_values) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinite = std::numeric_limits<float>::infinity();
-  const auto of = [&](const std::vector<float>& values, std::int64_t count, reduction kind) {
+  const auto reduction_of = [&](const std::vector<float>& values, std::int64_t count,
+                                reduction kind) {
     auto x = make_contiguous(element_type::f32, {count});
     x.set(values);
     number result;
-    expect_each(run(on(), reduce{.x = x.view(), .kind = kind}),
+    expect_each(run(test_executor(), reduce{.x = x.view(), .kind = kind}),
                 [&](const extents&, const number& computed) {
                   result = computed;
                   return true;
@@ -182,27 +183,29 @@ TEST_P(reduce_operation, of_special_values) {
     return result.real();
   };
   for (const std::int64_t count : {4, 700, 100'001}) {
-    EXPECT_TRUE(std::isnan(of({1, nan, infinite, 2}, count, reduction::max)));
-    EXPECT_TRUE(std::isnan(of({1, infinite, -infinite, 2}, count, reduction::sum)));
-    EXPECT_EQ(of({1, infinite, -infinite, 2}, count, reduction::max), infinite);
-    EXPECT_EQ(of({-infinite}, count, reduction::max), -infinite);
-    EXPECT_TRUE(std::signbit(of({-0.0F}, count, reduction::max)));
-    EXPECT_FALSE(std::signbit(of({-0.0F, 0.0F}, count, reduction::max)));
+    EXPECT_TRUE(std::isnan(reduction_of({1, nan, infinite, 2}, count, reduction::max)));
+    EXPECT_TRUE(std::isnan(reduction_of({1, infinite, -infinite, 2}, count, reduction::sum)));
+    EXPECT_EQ(reduction_of({1, infinite, -infinite, 2}, count, reduction::max), infinite);
+    EXPECT_EQ(reduction_of({-infinite}, count, reduction::max), -infinite);
+    EXPECT_TRUE(std::signbit(reduction_of({-0.0F}, count, reduction::max)));
+    EXPECT_FALSE(std::signbit(reduction_of({-0.0F, 0.0F}, count, reduction::max)));
   }
 }
 
 TEST_P(reduce_operation, of_nothing_is_0) {
   const auto x = make(element_type::f32, {3, 0, 2});
-  expect_elements(run(on(), reduce{.x = x.view(), .axes = extents{1}}),
+  expect_elements(run(test_executor(), reduce{.x = x.view(), .axes = extents{1}}),
                   [](const extents&) { return number(0); });
-  EXPECT_EQ(run(on(), reduce{.x = x.view(), .kind = reduction::max, .axes = extents{0}}).shape(),
+  EXPECT_EQ(run(test_executor(), reduce{.x = x.view(), .kind = reduction::max, .axes = extents{0}})
+                .shape(),
             (extents{0, 2}));
 }
 
 TEST_P(reduce_operation, wraps_integers_around) {
   auto x = make_contiguous(element_type::u64, {3});
   x.set(std::vector<std::uint64_t>{~0ULL, 2, 5});
-  expect_elements(run(on(), reduce{.x = x.view()}), [](const extents&) { return number(6); });
+  expect_elements(run(test_executor(), reduce{.x = x.view()}),
+                  [](const extents&) { return number(6); });
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, reduce_operation, every_device(), parameter_name);

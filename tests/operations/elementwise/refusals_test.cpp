@@ -50,28 +50,28 @@ class elementwise_refusals : public executor_test {
     SCOPED_TRACE(argument);
     const auto before = runtime().statistics();
     const auto text = argument + (argument.find(':') == std::string::npos ? ": " : "");
-    EXPECT_TRUE(throws(code, text, [&] { (void)run(on(), std::move(operation)); }));
+    EXPECT_TRUE(throws(code, text, [&] { (void)run(test_executor(), std::move(operation)); }));
     const auto after = runtime().statistics();
     EXPECT_EQ(after.launches, before.launches);
     EXPECT_EQ(after.peak_bytes, before.peak_bytes);
-    EXPECT_EQ(on().waiting(), 0U);
+    EXPECT_EQ(test_executor().waiting(), 0U);
   }
   /// The refusals that every operand has in common. `member` is an operand of `valid`.
   template <class Operation>
   void refuse_operand(const std::string& name, const Operation& valid, operand Operation::*member,
                       bool is_required) {
-    const auto given = (valid.*member).value();
+    const auto model = (valid.*member).value();
     const auto with = [&](const operand& value) {
       auto operation = valid;
       operation.*member = value;
       return operation;
     };
     if (is_required) refuse(name + ": is not given", with({}));
-    const auto stale = make(given.type(), given.shape());
+    const auto stale = make(model.type(), model.shape());
     runtime().deallocate(stale.block());
     refuse(name, with(stale), errc::stale_ref);
-    refuse(name, with(tensor(other_->allocate_bytes(given.bytes(), other_stream_, "foreign"),
-                             given.type(), given.shape())));
+    refuse(name, with(tensor(other_->allocate_bytes(model.bytes(), other_stream_, "foreign"),
+                             model.type(), model.shape())));
   }
   /// The refusals that every result has in common.
   template <class Operation>

@@ -22,8 +22,8 @@ namespace {
 template <class T>
 class resize_rows : public ::testing::Test {
  protected:
-  std::int64_t between(std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution(from, to)(random_);
+  std::int64_t between(std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution(first, last)(random_);
   }
   /// Elements, sometimes NaN if they can be.
   std::vector<T> elements(std::int64_t count) {

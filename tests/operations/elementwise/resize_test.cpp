@@ -21,21 +21,23 @@ struct weighted_pixel {
 };
 
 /// The pixels of weight above 0 of a row or column of the result, in exact arithmetic.
-std::vector<weighted_pixel> pixels_of(std::int64_t index, std::int64_t from, std::int64_t to) {
-  const auto numerator = std::max<std::int64_t>((2 * index + 1) * from - to, 0);
-  const auto first = numerator / (2 * to);
-  const auto rest = numerator % (2 * to);
-  if (rest == 0 || first == from - 1) return {{first, 1}};
-  const auto weight = static_cast<long double>(rest) / static_cast<long double>(2 * to);
+std::vector<weighted_pixel> pixels_of(std::int64_t index, std::int64_t image_size,
+                                      std::int64_t result_size) {
+  const auto numerator = std::max<std::int64_t>((2 * index + 1) * image_size - result_size, 0);
+  const auto first = numerator / (2 * result_size);
+  const auto rest = numerator % (2 * result_size);
+  if (rest == 0 || first == image_size - 1) return {{first, 1}};
+  const auto weight = static_cast<long double>(rest) / static_cast<long double>(2 * result_size);
   return {{first, 1 - weight}, {first + 1, weight}};
 }
 
 /// Position of a row or column of the result among those of the image.
-long double position(std::int64_t index, std::int64_t from, std::int64_t to) {
-  const auto at = (static_cast<long double>(index) + 0.5L) * static_cast<long double>(from) /
-                      static_cast<long double>(to) -
-                  0.5L;
-  return std::clamp(at, 0.0L, static_cast<long double>(from - 1));
+long double position(std::int64_t index, std::int64_t image_size, std::int64_t result_size) {
+  const auto centre = (static_cast<long double>(index) + 0.5L) *
+                          static_cast<long double>(image_size) /
+                          static_cast<long double>(result_size) -
+                      0.5L;
+  return std::clamp(centre, 0.0L, static_cast<long double>(image_size - 1));
 }
 
 class resize_operation : public elementwise_test {
@@ -57,7 +59,8 @@ class resize_operation : public elementwise_test {
     }
     auto x = make_contiguous(type, shape);
     x.set(pixels);
-    const auto result = run(on(), resize{.x = x.view(), .height = height, .width = width});
+    const auto result =
+        run(test_executor(), resize{.x = x.view(), .height = height, .width = width});
     expect_each(result, [&](const extents& index, const number& computed) {
       long double wanted = 0;
       for (const auto& row : pixels_of(index[0], shape[0], height)) {
@@ -84,16 +87,16 @@ class resize_operation : public elementwise_test {
     y_shape[row] = height;
     y_shape[row + 1] = width;
     const auto y = make(type, y_shape);
-    const bool given = coin();
+    const bool has_output = coin();
     resize op{.x = x.view(), .layout = layout};
-    if (given) {
+    if (has_output) {
       op.y = y.view();
     }
-    if (!given || coin()) {
+    if (!has_output || coin()) {
       op.height = height;
       op.width = width;
     }
-    const auto result = run(on(), op);
+    const auto result = run(test_executor(), op);
     EXPECT_EQ(result.shape(), y_shape);
     EXPECT_EQ(result.type(), type);
     expect_each(result, [&](const extents& index, const number& computed) {
@@ -102,14 +105,14 @@ class resize_operation : public elementwise_test {
       long double wanted = 0;
       for (int dr = 0; dr < 2; ++dr) {
         for (int dc = 0; dc < 2; ++dc) {
-          auto at = index;
-          at[row] = std::min(static_cast<std::int64_t>(r) + dr, shape[row] - 1);
-          at[row + 1] = std::min(static_cast<std::int64_t>(c) + dc, shape[row + 1] - 1);
+          auto pixel = index;
+          pixel[row] = std::min(static_cast<std::int64_t>(r) + dr, shape[row] - 1);
+          pixel[row + 1] = std::min(static_cast<std::int64_t>(c) + dc, shape[row + 1] - 1);
           const auto weight = [](long double p, int d) {
             const auto fraction = p - std::floor(p);
             return d == 0 ? 1 - fraction : fraction;
           };
-          wanted += weight(r, dr) * weight(c, dc) * x[at].real();
+          wanted += weight(r, dr) * weight(c, dc) * x[pixel].real();
         }
       }
       const long double bound = type == element_type::u8     ? 0.5L + 1e-3L
@@ -121,7 +124,7 @@ class resize_operation : public elementwise_test {
                  ? ::testing::AssertionSuccess()
                  : ::testing::AssertionFailure() << computed.real() << " is not " << wanted;
     });
-    if (given) expect_gaps_untouched(y);
+    if (has_output) expect_gaps_untouched(y);
   }
 };
 
@@ -145,7 +148,7 @@ TEST_P(resize_operation, of_all_types_shapes_and_strides) {
 
 TEST_P(resize_operation, to_the_same_size_is_a_copy) {
   const auto x = make(element_type::f32, {2, 9, 11});
-  expect_elements(run(on(), resize{.x = x.view(), .height = 9, .width = 11}),
+  expect_elements(run(test_executor(), resize{.x = x.view(), .height = 9, .width = 11}),
                   [&](const extents& i) { return x[i]; });
 }
 
@@ -160,19 +163,19 @@ TEST_P(resize_operation, leaves_out_pixels_of_weight_0) {
 
 // A rounded position beside the centre of a pixel would give its neighbour a weight above 0.
 TEST_P(resize_operation, finds_the_centres_of_pixels) {
-  constexpr std::int64_t from = 500;
-  for (std::int64_t to = 1; to <= 400; ++to) {
-    SCOPED_TRACE(to);
-    auto x = make_contiguous(element_type::f64, {1, from});
-    std::vector<double> pixels(from, std::numeric_limits<double>::quiet_NaN());
-    for (std::int64_t i = 0; i < to; ++i) {
-      const auto exact = pixels_of(i, from, to);
+  constexpr std::int64_t image_size = 500;
+  for (std::int64_t result_size = 1; result_size <= 400; ++result_size) {
+    SCOPED_TRACE(result_size);
+    auto x = make_contiguous(element_type::f64, {1, image_size});
+    std::vector<double> pixels(image_size, std::numeric_limits<double>::quiet_NaN());
+    for (std::int64_t i = 0; i < result_size; ++i) {
+      const auto exact = pixels_of(i, image_size, result_size);
       if (exact.size() == 1) pixels[static_cast<std::size_t>(exact[0].index)] = 1;
     }
     x.set(pixels);
-    expect_each(run(on(), resize{.x = x.view(), .height = 1, .width = to}),
+    expect_each(run(test_executor(), resize{.x = x.view(), .height = 1, .width = result_size}),
                 [&](const extents& index, const number& computed) {
-                  const bool exact = pixels_of(index[1], from, to).size() == 1;
+                  const bool exact = pixels_of(index[1], image_size, result_size).size() == 1;
                   return exact == (computed.real() == 1)
                              ? ::testing::AssertionSuccess()
                              : ::testing::AssertionFailure() << "column " << index[1];
@@ -185,9 +188,9 @@ TEST_P(resize_operation, doubles_as_pytorch_does) {
   auto x = make_contiguous(element_type::f32, {1, 2});
   x.set(std::vector<float>{0, 4});
   const std::vector<long double> expected{0, 1, 3, 4};
-  expect_elements(run(on(), resize{.x = x.view(), .height = 1, .width = 4}), [&](const extents& i) {
-    return number(expected[static_cast<std::size_t>(i[1])]);
-  });
+  expect_elements(
+      run(test_executor(), resize{.x = x.view(), .height = 1, .width = 4}),
+      [&](const extents& i) { return number(expected[static_cast<std::size_t>(i[1])]); });
 }
 
 TEST_P(resize_operation, rounds_bytes_to_nearest_even) {
@@ -195,16 +198,17 @@ TEST_P(resize_operation, rounds_bytes_to_nearest_even) {
   x.set(std::vector<std::uint8_t>{254, 255});
   // 254, 254.25, 254.75, 255
   const std::vector<long double> four{254, 254, 255, 255};
-  expect_elements(run(on(), resize{.x = x.view(), .height = 1, .width = 4}),
+  expect_elements(run(test_executor(), resize{.x = x.view(), .height = 1, .width = 4}),
                   [&](const extents& i) { return number(four[static_cast<std::size_t>(i[1])]); });
   // 254.5
-  expect_elements(run(on(), resize{.x = x.view(), .height = 1, .width = 1}),
+  expect_elements(run(test_executor(), resize{.x = x.view(), .height = 1, .width = 1}),
                   [&](const extents&) { return number(254); });
 }
 
 TEST_P(resize_operation, of_no_images) {
   const auto x = make(element_type::u8, {0, 4, 5});
-  EXPECT_EQ(run(on(), resize{.x = x.view(), .height = 2, .width = 2}).shape(), (extents{0, 2, 2}));
+  EXPECT_EQ(run(test_executor(), resize{.x = x.view(), .height = 2, .width = 2}).shape(),
+            (extents{0, 2, 2}));
 }
 
 TEST_P(resize_operation, of_images_of_a_camera) {

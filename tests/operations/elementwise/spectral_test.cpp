@@ -44,24 +44,24 @@ class spectral : public elementwise_test {
     frame_signal op{.signal = signal.view(), .hop = c.hop};
     if (with_window) op.window = window.view();
     if (!with_window || coin()) op.n_fft = c.n_fft;
-    const bool given = coin();
+    const bool has_output = coin();
     const auto y = make(element_type_v<T>, y_shape);
-    if (given) op.y = y.view();
-    const auto result = run(on(), op);
+    if (has_output) op.y = y.view();
+    const auto result = run(test_executor(), op);
     ASSERT_EQ(result.shape(), y_shape);
     expect_elements(result, [&](const extents& index) -> number {
-      auto at = index;
+      auto position = index;
       const auto f = index[stack.size()];
       const auto j = index[stack.size() + 1];
       extents source;
-      for (std::size_t d = 0; d < stack.size(); ++d) source.push_back(at[d]);
+      for (std::size_t d = 0; d < stack.size(); ++d) source.push_back(position[d]);
       const auto sample = f * c.hop + j - c.n_fft / 2;
       source.push_back(sample);
       const bool inside = sample >= 0 && sample < c.samples;
       const T value = inside ? static_cast<T>(signal[source].real()) : T(0);
       return with_window ? static_cast<T>(value * static_cast<T>(window[{j}].real())) : value;
     });
-    if (given) expect_gaps_untouched(y);
+    if (has_output) expect_gaps_untouched(y);
   }
 
   template <class T>
@@ -70,16 +70,16 @@ class spectral : public elementwise_test {
       const auto shape = random_shape();
       const auto x = make(element_type_v<std::complex<T>>, shape);
       const auto y = make(element_type_v<T>, shape);
-      const bool given = coin();
+      const bool has_output = coin();
       power_spectrum op{.x = x.view()};
-      if (given) op.y = y.view();
-      expect_elements(run(on(), op), [&](const extents& i) -> number {
+      if (has_output) op.y = y.view();
+      expect_elements(run(test_executor(), op), [&](const extents& i) -> number {
         const auto z = x[i];
         const volatile T real = static_cast<T>(z.real()) * static_cast<T>(z.real());
         const volatile T imaginary = static_cast<T>(z.imag()) * static_cast<T>(z.imag());
         return real + imaginary;
       });
-      if (given) expect_gaps_untouched(y);
+      if (has_output) expect_gaps_untouched(y);
     }
   }
 
@@ -103,9 +103,9 @@ class spectral : public elementwise_test {
       reference.set(powers);
       power_to_decibel op{.x = x.view(), .reference = reference.view(), .options = options};
       const auto y = make(element_type_v<T>, shape);
-      const bool given = coin();
-      if (given) op.y = y.view();
-      expect_each(run(on(), op), [&](const extents& i, const number& computed) {
+      const bool has_output = coin();
+      if (has_output) op.y = y.view();
+      expect_each(run(test_executor(), op), [&](const extents& i, const number& computed) {
         const auto wanted = std::max(
             level<T>(x[i].real(), options.amin) - level<T>(reference[i].real(), options.amin),
             -static_cast<long double>(static_cast<T>(options.top_db)));
@@ -115,7 +115,7 @@ class spectral : public elementwise_test {
                    ? ::testing::AssertionSuccess()
                    : ::testing::AssertionFailure() << computed.real() << " is not " << wanted;
       });
-      if (given) expect_gaps_untouched(y);
+      if (has_output) expect_gaps_untouched(y);
     }
   }
 };
@@ -142,7 +142,7 @@ TEST_P(spectral, frames_of_several_signals) {
 
 TEST_P(spectral, there_are_no_frames_of_no_signal) {
   const auto x = make(element_type::f32, {2, 0});
-  const auto y = run(on(), frame_signal{.signal = x.view(), .n_fft = 4, .hop = 1});
+  const auto y = run(test_executor(), frame_signal{.signal = x.view(), .n_fft = 4, .hop = 1});
   EXPECT_EQ(y.shape(), (extents{2, 0, 4}));
 }
 
@@ -167,9 +167,10 @@ TEST_P(spectral, decibels_are_made_in_place_from_a_maximum_on_the_device) {
     powers.push_back(std::uniform_real_distribution<float>(0, 9)(generator()));
   }
   x.set(powers);
-  const auto largest = run(on(), reduce{.x = x.view(), .kind = reduction::max});
+  const auto largest = run(test_executor(), reduce{.x = x.view(), .kind = reduction::max});
   EXPECT_EQ(largest.shape(), extents{});
-  const auto y = run(on(), power_to_decibel{.x = x.view(), .reference = largest, .y = x.view()});
+  const auto y =
+      run(test_executor(), power_to_decibel{.x = x.view(), .reference = largest, .y = x.view()});
   EXPECT_EQ(y, x.view());
   const long double reference = *std::max_element(powers.begin(), powers.end());
   long double loudest = -1000;
@@ -184,7 +185,8 @@ TEST_P(spectral, decibels_are_made_in_place_from_a_maximum_on_the_device) {
 
 TEST_P(spectral, decibels_in_place_of_all_inputs) {
   const auto x = make(element_type::f32, {7, 8});
-  const auto y = run(on(), power_to_decibel{.x = x.view(), .reference = x.view(), .y = x.view()});
+  const auto y =
+      run(test_executor(), power_to_decibel{.x = x.view(), .reference = x.view(), .y = x.view()});
   EXPECT_EQ(y, x.view());
   expect_each(y, [](const extents&, const number& computed) { return computed.real() == 0; });
   expect_gaps_untouched(x);
@@ -196,7 +198,7 @@ TEST_P(spectral, decibels_of_no_number_are_no_number) {
   auto reference = make_contiguous(element_type::f32, {3});
   x.set(std::vector<float>{1, nan, 1});
   reference.set(std::vector<float>{1, 1, nan});
-  expect_each(run(on(), power_to_decibel{.x = x.view(), .reference = reference.view()}),
+  expect_each(run(test_executor(), power_to_decibel{.x = x.view(), .reference = reference.view()}),
               [&](const extents& i, const number& computed) {
                 return std::isnan(computed.real()) == (i[0] != 0);
               });

@@ -25,8 +25,8 @@ inline constexpr std::int64_t side = 8;
 /// A permutation as a matrix. The product of two is exact, and depends on their order.
 using permutation = std::vector<std::uint8_t>;
 
-inline permutation any_permutation(std::mt19937_64& random, std::int64_t of = side) {
-  permutation p(static_cast<std::size_t>(of));
+inline permutation any_permutation(std::mt19937_64& random, std::int64_t size = side) {
+  permutation p(static_cast<std::size_t>(size));
   std::iota(p.begin(), p.end(), std::uint8_t{0});
   std::shuffle(p.begin(), p.end(), random);
   return p;

@@ -56,7 +56,7 @@ class bulk_test : public executor_test {
   pending<bulk_results> send(bulk many, const request_options& options = {},
                              request_sender sender = {}) {
     pending<bulk_results> answer(waking_alarm());
-    on().submit(std::move(many), options, answer.token(), sender);
+    test_executor().submit(std::move(many), options, answer.token(), sender);
     return answer;
   }
   std::vector<bulk_result> answers(bulk many, const request_options& options = {}) {
@@ -141,15 +141,15 @@ TEST_P(bulk_test, is_empty_after_a_move) {
 TEST_P(bulk_test, gives_each_operation_the_options_of_the_message) {
   const auto a = values({1, 2, 3, 4});
   // Kernels are loaded before the gate is closed.
-  (void)run(on(), gemm{.a = a, .b = a});
+  (void)run(test_executor(), gemm{.a = a, .b = a});
   gate closed;
-  closed.hold(on().lane().stream());
+  closed.hold(test_executor().lane().stream());
   bulk many;
   for (int i = 0; i < 300; ++i) many.add(gemm{.a = a, .b = a});
   const request_sender sender{3};
   auto cancelled = send(many, {.id = 9}, sender);
   auto expired = send(many, {.deadline = timer().now() + std::chrono::seconds(1)}, sender);
-  on().cancel(sender, 9);
+  test_executor().cancel(sender, 9);
   for (const auto& result : wait(cancelled).of) {
     ASSERT_TRUE(result.failure);
     EXPECT_EQ(result.failure->code(), errc::cancelled);
@@ -168,7 +168,7 @@ TEST_P(bulk_test, gives_each_operation_the_options_of_the_message) {
 
 TEST_P(bulk_test, beyond_the_queue_fails_in_part) {
   const auto a = values({1, 2, 3, 4});
-  (void)run(on(), gemm{.a = a, .b = a});
+  (void)run(test_executor(), gemm{.a = a, .b = a});
   const auto small = make_executor({.max_waiting = 8});
   (void)run(*small, gemm{.a = a, .b = a});
   gate closed;
@@ -197,26 +197,26 @@ TEST_P(bulk_test, beyond_the_queue_fails_in_part) {
 // A request that waits keeps the results of the whole message.
 TEST_P(bulk_test, counts_its_memory_in_the_queue) {
   const auto a = values({1, 2, 3, 4});
-  (void)run(on(), gemm{.a = a, .b = a});
+  (void)run(test_executor(), gemm{.a = a, .b = a});
   gate closed;
-  closed.hold(on().lane().stream());
-  auto first = submit(on(), gemm{.a = a, .b = a});
-  auto second = submit(on(), gemm{.a = a, .b = a});
+  closed.hold(test_executor().lane().stream());
+  auto first = submit(test_executor(), gemm{.a = a, .b = a});
+  auto second = submit(test_executor(), gemm{.a = a, .b = a});
   bulk many;
   many.add(gemm{.a = a, .b = a});
   for (std::size_t i = 1; i < bulk::max_size; ++i) {
     many.add(gemm{.a = a, .b = a.reshape({4, 1})});
   }
-  const auto before = on().status();
+  const auto before = test_executor().status();
   auto answer = send(std::move(many));
-  const auto during = on().status();
+  const auto during = test_executor().status();
   EXPECT_EQ(during.requests, before.requests + 1);
   EXPECT_GE(during.bytes, before.bytes + bulk::max_size * sizeof(bulk_result));
   closed.open();
   EXPECT_FALSE(wait(answer).of[0].failure);
   (void)wait(first);
   (void)wait(second);
-  EXPECT_EQ(on().status().bytes, 0U);
+  EXPECT_EQ(test_executor().status().bytes, 0U);
 }
 
 TEST_P(bulk_test, bounds_the_texts_of_errors) {
@@ -243,21 +243,21 @@ TEST_P(bulk_test, bounds_the_texts_of_errors) {
 
 TEST_P(bulk_test, counts_the_texts_of_errors_in_the_queue) {
   const auto a = values({1, 2, 3, 4});
-  (void)run(on(), gemm{.a = a, .b = a});
+  (void)run(test_executor(), gemm{.a = a, .b = a});
   gate closed;
-  closed.hold(on().lane().stream());
-  auto first = submit(on(), gemm{.a = a, .b = a});
-  auto second = submit(on(), gemm{.a = a, .b = a});
+  closed.hold(test_executor().lane().stream());
+  auto first = submit(test_executor(), gemm{.a = a, .b = a});
+  auto second = submit(test_executor(), gemm{.a = a, .b = a});
   const auto bytes_of_bulk = [&](std::size_t length) {
     bulk many;
     many.add(gemm{.a = a, .b = a});
     for (int i = 0; i < 1000; ++i) many.add(refusing{.x = a, .length = length});
-    const auto before = on().status().bytes;
+    const auto before = test_executor().status().bytes;
     auto answer = send(std::move(many), {.id = 5}, {3});
-    const auto bytes = on().status().bytes - before;
-    on().cancel({3}, 5);
+    const auto bytes = test_executor().status().bytes - before;
+    test_executor().cancel({3}, 5);
     EXPECT_EQ(wait(answer).of[0].failure->code(), errc::cancelled);
-    EXPECT_EQ(on().status().bytes, before);
+    EXPECT_EQ(test_executor().status().bytes, before);
     return bytes;
   };
   EXPECT_EQ(bytes_of_bulk(500), bytes_of_bulk(0) + 500'000);

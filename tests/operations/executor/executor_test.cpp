@@ -28,11 +28,11 @@ class executor_queue : public executor_test {
   }
   std::uint32_t first(const tensor& t) { return download(t.as<std::uint32_t>(), stream())[0]; }
   /// Makes the plans with key 2: while another plan is held back, the planner makes none.
-  void make_plan_2() { (void)run(on(), planned{.x = words(0), .key = 2}); }
+  void make_plan_2() { (void)run(test_executor(), planned{.x = words(0), .key = 2}); }
   /// Submits without waiting.
   pending_answer send(planned operation, const request_options& options = {},
                       request_sender sender = {}) {
-    return submit(on(), std::move(operation), options, sender);
+    return submit(test_executor(), std::move(operation), options, sender);
   }
 
   [[nodiscard]] plan_script& script() { return script_; }
@@ -47,10 +47,10 @@ TEST_P(executor_queue, makes_a_plan_once_for_all_requests_with_its_key) {
   std::vector<pending_answer> answers;
   answers.reserve(10);
   for (int i = 0; i < 10; ++i) answers.push_back(send({.x = x, .key = 7}));
-  EXPECT_EQ(on().waiting(), 10U);
+  EXPECT_EQ(test_executor().waiting(), 10U);
   script().open(7);
   for (auto& a : answers) (void)wait(a);
-  (void)run(on(), planned{.x = x, .key = 7});
+  (void)run(test_executor(), planned{.x = x, .key = 7});
   EXPECT_EQ(script().begun(7), 1);
 }
 
@@ -60,8 +60,8 @@ TEST_P(executor_queue, lets_requests_pass_one_that_waits_for_its_plan) {
   const auto x = words(1);
   auto parked = send({.x = x, .y = words(0), .key = 1});
   // Only reads in common, or nothing.
-  (void)run(on(), planned{.x = x, .y = words(0), .key = 2});
-  (void)run(on(), planned{.x = words(3), .key = 2});
+  (void)run(test_executor(), planned{.x = x, .y = words(0), .key = 2});
+  (void)run(test_executor(), planned{.x = words(3), .key = 2});
   EXPECT_FALSE(parked.answered());
   script().open(1);
   EXPECT_EQ(first(wait(parked)), 1U);
@@ -78,10 +78,10 @@ TEST_P(executor_queue, keeps_the_order_of_requests_with_a_hazard) {
   auto reads = send({.x = y, .y = z, .key = 2});
   auto updates = send({.x = x, .y = y, .key = 2});
   // Overlaps neither.
-  (void)run(on(), planned{.x = x, .y = words(0), .key = 2});
+  (void)run(test_executor(), planned{.x = x, .y = words(0), .key = 2});
   EXPECT_FALSE(reads.answered());
   EXPECT_FALSE(updates.answered());
-  EXPECT_EQ(on().waiting(), 3U);
+  EXPECT_EQ(test_executor().waiting(), 3U);
   script().open(1);
   (void)wait(writes);
   (void)wait(reads);
@@ -96,9 +96,9 @@ TEST_P(executor_queue, orders_by_bytes_and_not_by_block) {
   const auto memory = words(0, 8);
   const auto one = words(1);
   auto parked = send({.x = one, .y = memory.slice(0, 0, 4), .key = 1});
-  (void)run(on(), planned{.x = one, .y = memory.slice(0, 4, 8), .key = 2});
+  (void)run(test_executor(), planned{.x = one, .y = memory.slice(0, 4, 8), .key = 2});
   auto overlapping = send({.x = one, .y = memory.slice(0, 3, 7), .key = 2});
-  (void)run(on(), planned{.x = one, .key = 2});
+  (void)run(test_executor(), planned{.x = one, .key = 2});
   EXPECT_FALSE(overlapping.answered());
   script().open(1);
   (void)wait(parked);
@@ -111,15 +111,15 @@ TEST_P(executor_queue, remembers_what_a_library_does_not_support) {
   const auto x = words(1);
   script().fail(3, errc::unsupported);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(
-        throws(errc::unsupported, "scripted", [&] { (void)run(on(), planned{.x = x, .key = 3}); }));
+    EXPECT_TRUE(throws(errc::unsupported, "scripted",
+                       [&] { (void)run(test_executor(), planned{.x = x, .key = 3}); }));
   }
   EXPECT_EQ(script().begun(3), 1);
   // Any other failure may be gone the next time.
   script().fail(4, errc::out_of_memory);
-  EXPECT_TRUE(
-      throws(errc::out_of_memory, "scripted", [&] { (void)run(on(), planned{.x = x, .key = 4}); }));
-  (void)run(on(), planned{.x = x, .key = 4});
+  EXPECT_TRUE(throws(errc::out_of_memory, "scripted",
+                     [&] { (void)run(test_executor(), planned{.x = x, .key = 4}); }));
+  (void)run(test_executor(), planned{.x = x, .key = 4});
   EXPECT_EQ(script().begun(4), 2);
 }
 
@@ -146,7 +146,7 @@ TEST_P(executor_queue, lets_a_request_pass_any_number_of_parked_ones) {
   std::vector<pending_answer> parked;
   parked.reserve(200);
   for (int i = 0; i < 200; ++i) parked.push_back(send({.x = x, .key = 1}));
-  (void)run(on(), planned{.x = x, .key = 2});
+  (void)run(test_executor(), planned{.x = x, .key = 2});
   script().open(1);
   for (auto& a : parked) (void)wait(a);
 }
@@ -158,17 +158,18 @@ TEST_P(executor_queue, takes_requests_from_answers_to_failed_ones) {
   const auto x = words(1);
   pending_answer retried(waking_alarm());
   for (int i = 0; i < 5; ++i) {
-    on().submit(planned{.x = x, .key = 5}, {},
-                reply_token<tensor>::from([](const tensor&) {},
-                                          [&, i](const error&) {
-                                            for (int j = 0; j < 20; ++j) {
-                                              (void)send({.x = x, .key = 2});
-                                            }
-                                            if (i == 4) {
-                                              on().submit(planned{.x = x, .key = 2}, {},
-                                                          retried.token());
-                                            }
-                                          }));
+    test_executor().submit(planned{.x = x, .key = 5}, {},
+                           reply_token<tensor>::from([](const tensor&) {},
+                                                     [&, i](const error&) {
+                                                       for (int j = 0; j < 20; ++j) {
+                                                         (void)send({.x = x, .key = 2});
+                                                       }
+                                                       if (i == 4) {
+                                                         test_executor().submit(
+                                                             planned{.x = x, .key = 2}, {},
+                                                             retried.token());
+                                                       }
+                                                     }));
   }
   script().open(5);
   EXPECT_EQ(first(wait(retried)), 1U);
@@ -201,7 +202,7 @@ TEST_P(executor_queue, may_be_destroyed_by_the_planner_that_wakes_it) {
   await([&] { return gone.load(); });
   EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)parked.get(); }));
   // The planner serves others.
-  (void)run(on(), planned{.x = x, .key = 10});
+  (void)run(test_executor(), planned{.x = x, .key = 10});
 }
 
 /// Whatever watches over a plan goes with the runtime, whether the plan is made or dropped.
@@ -236,14 +237,14 @@ TEST_P(executor_queue, keeps_plans_within_their_bytes) {
   const auto x = words(1);
   constexpr std::size_t mebibyte = std::size_t{1} << 20U;
   for (std::int64_t key = 100; key < 700; ++key) {
-    (void)run(on(), planned{.x = x, .key = key, .plan_bytes = mebibyte});
+    (void)run(test_executor(), planned{.x = x, .key = key, .plan_bytes = mebibyte});
   }
-  (void)run(on(), planned{.x = x, .key = 699, .plan_bytes = mebibyte});
-  (void)run(on(), planned{.x = x, .key = 300, .plan_bytes = mebibyte});
+  (void)run(test_executor(), planned{.x = x, .key = 699, .plan_bytes = mebibyte});
+  (void)run(test_executor(), planned{.x = x, .key = 300, .plan_bytes = mebibyte});
   EXPECT_EQ(script().begun(699), 1);
   EXPECT_EQ(script().begun(300), 1);
   // Beyond 512 MiB the plans that were used longest ago are gone.
-  (void)run(on(), planned{.x = x, .key = 100, .plan_bytes = mebibyte});
+  (void)run(test_executor(), planned{.x = x, .key = 100, .plan_bytes = mebibyte});
   EXPECT_EQ(script().begun(100), 2);
 }
 
@@ -287,43 +288,43 @@ TEST_P(executor_queue, gives_up_plans_for_other_memory) {
   const auto large = words(1, mebibyte);  // 4 MiB
   const auto budget = memory_budget::of(runtime().device().id());
   const auto keep_plan_and_limit = [&](std::int64_t key) {
-    (void)run(on(), planned{.x = x, .key = key, .device_bytes = 8 * mebibyte});
+    (void)run(test_executor(), planned{.x = x, .key = key, .device_bytes = 8 * mebibyte});
     const auto charged = budget->snapshot();
     budget->set_limit(charged.held + charged.reserved + mebibyte / 2);
   };
   keep_plan_and_limit(1);
-  EXPECT_EQ(first(run(on(), planned{.x = large, .key = 2})), 1U);  // its output
-  EXPECT_EQ(on().status().plans.kept, 1U);
+  EXPECT_EQ(first(run(test_executor(), planned{.x = large, .key = 2})), 1U);  // its output
+  EXPECT_EQ(test_executor().status().plans.kept, 1U);
   budget->set_limit(memory_budget::unlimited);
 
   keep_plan_and_limit(3);
-  (void)run(on(), planned{.x = x, .key = 4, .workspace_bytes = 4 * mebibyte});
+  (void)run(test_executor(), planned{.x = x, .key = 4, .workspace_bytes = 4 * mebibyte});
   budget->set_limit(memory_budget::unlimited);
 
   keep_plan_and_limit(5);
-  (void)run(on(), planned{.x = x, .key = 6, .device_bytes = 5 * mebibyte});  // its plan
+  (void)run(test_executor(), planned{.x = x, .key = 6, .device_bytes = 5 * mebibyte});  // its plan
   EXPECT_EQ(script().begun(6), 2);
   EXPECT_TRUE(throws(errc::over_budget, "", [&] {
-    (void)run(on(), planned{.x = x, .key = 7, .device_bytes = 50 * mebibyte});
+    (void)run(test_executor(), planned{.x = x, .key = 7, .device_bytes = 50 * mebibyte});
   }));
   budget->set_limit(memory_budget::unlimited);
-  (void)run(on(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
+  (void)run(test_executor(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
   EXPECT_EQ(script().begun(1), 2);
 }
 
 TEST_P(executor_queue, keeps_its_plans_from_requests_that_can_never_succeed) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20U;
   const auto x = words(1);
-  (void)run(on(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
+  (void)run(test_executor(), planned{.x = x, .key = 1, .device_bytes = 8 * mebibyte});
   const auto budget = memory_budget::of(runtime().device().id());
   const auto charged = budget->snapshot();
   budget->set_limit(charged.held + charged.reserved + mebibyte);
   const auto y = words(0);
   for (const auto& hopeless : {planned{.x = x, .y = y, .key = 2, .workspace_bytes = 50 * mebibyte},
                                planned{.x = x, .y = y, .key = 3, .device_bytes = 50 * mebibyte}}) {
-    EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)run(on(), hopeless); }));
+    EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)run(test_executor(), hopeless); }));
   }
-  (void)run(on(), planned{.x = x, .y = y, .key = 1, .device_bytes = 8 * mebibyte});
+  (void)run(test_executor(), planned{.x = x, .y = y, .key = 1, .device_bytes = 8 * mebibyte});
   EXPECT_EQ(script().begun(1), 1);
   EXPECT_EQ(script().begun(3), 1);
   budget->set_limit(memory_budget::unlimited);
@@ -336,11 +337,11 @@ TEST_P(executor_queue, holds_imports_that_are_freed_while_a_request_waits) {
   auto parked = send({.x = imported, .key = 1}, {.id = 7}, {1});
   auto other = send({.x = imported, .key = 1});
   runtime().deallocate(imported.block());
-  on().cancel({1}, 7);
+  test_executor().cancel({1}, 7);
   EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)parked.get(); }));
   script().open(1);
   EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)wait(other); }));
-  EXPECT_EQ(on().waiting(), 0U);
+  EXPECT_EQ(test_executor().waiting(), 0U);
 }
 
 TEST_P(executor_queue, drops_plans_that_its_owner_has_not_taken) {
@@ -362,39 +363,39 @@ TEST_P(executor_queue, makes_no_plan_for_cancelled_requests) {
   const auto x = words(1);
   constexpr request_sender sender{1};
   script().hold(1);
-  auto made = send({.x = x, .key = 1}, {}, sender);
+  auto planned_answer = send({.x = x, .key = 1}, {}, sender);
   auto next = send({.x = x, .key = 2}, {}, sender);
   std::vector<pending_answer> waiting;
   for (std::int64_t key = 3; key < 6; ++key) {
     waiting.push_back(send({.x = x, .key = key}, {.id = 7}, sender));
   }
   auto other = send({.x = x, .key = 5}, {}, sender);
-  on().cancel(sender, 7);
+  test_executor().cancel(sender, 7);
   for (auto& a : waiting) EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)a.get(); }));
   script().open(1);
-  for (auto* a : {&made, &next, &other}) EXPECT_EQ(first(wait(*a)), 1U);
+  for (auto* a : {&planned_answer, &next, &other}) EXPECT_EQ(first(wait(*a)), 1U);
   EXPECT_EQ(script().begun(3), 0);
   EXPECT_EQ(script().begun(4), 0);
   EXPECT_EQ(script().begun(5), 1);
-  EXPECT_EQ(first(run(on(), planned{.x = x, .key = 3})), 1U);
+  EXPECT_EQ(first(run(test_executor(), planned{.x = x, .key = 3})), 1U);
 }
 
 /// A download that waits may find the host tensor made by another one.
 TEST_P(executor_queue, counts_the_bytes_of_parameters_that_grow) {
   const auto y = words(0);
   const auto z = words(3);
-  const auto to = std::make_shared<host_tensor>();
+  const auto result = std::make_shared<host_tensor>();
   script().hold(1);
   auto parked = send({.x = words(1), .y = y, .key = 1});
-  auto behind = submit(on(), sluice::download{.x = y, .to = to});
-  EXPECT_EQ(on().waiting(), 2U);
-  (void)run(on(), sluice::download{.x = z, .to = to});
-  EXPECT_EQ(to->to_vector<std::uint32_t>()[0], 3U);
+  auto behind = submit(test_executor(), sluice::download{.x = y, .to = result});
+  EXPECT_EQ(test_executor().waiting(), 2U);
+  (void)run(test_executor(), sluice::download{.x = z, .to = result});
+  EXPECT_EQ(result->to_vector<std::uint32_t>()[0], 3U);
   script().open(1);
   (void)wait(parked);
   (void)wait(behind);
-  EXPECT_EQ(to->to_vector<std::uint32_t>()[0], 1U);
-  EXPECT_EQ(on().status().bytes, 0U);
+  EXPECT_EQ(result->to_vector<std::uint32_t>()[0], 1U);
+  EXPECT_EQ(test_executor().status().bytes, 0U);
 }
 
 TEST_P(executor_queue, refuses_plans_beyond_the_limits_of_one) {
@@ -421,12 +422,12 @@ TEST_P(executor_queue, refuses_plans_beyond_the_limits_of_one) {
 TEST_P(executor_queue, keeps_no_large_workspace_for_small_launches) {
   const auto x = words(1);
   constexpr std::size_t large = std::size_t{1} << 28U;
-  (void)run(on(), planned{.x = x, .key = 1, .workspace_bytes = large});
+  (void)run(test_executor(), planned{.x = x, .key = 1, .workspace_bytes = large});
   EXPECT_GE(runtime().bytes_outstanding(), large);
   for (std::size_t i = 0; i < operations::workspace::period; ++i) {
-    (void)run(on(), planned{.x = x, .key = 2});
+    (void)run(test_executor(), planned{.x = x, .key = 2});
   }
-  (void)run(on(), planned{.x = x, .key = 3, .workspace_bytes = 256});
+  (void)run(test_executor(), planned{.x = x, .key = 3, .workspace_bytes = 256});
   await([&] { return runtime().bytes_outstanding() < large; });
 }
 
@@ -466,7 +467,7 @@ TEST_P(executor_queue, shares_no_memory_with_a_client_that_has_its_answer) {
   const auto x = words(1);
   auto y = words(0);
   for (int i = 0; i < 200; ++i) {
-    y = run(on(), planned{.x = x, .y = std::move(y), .key = 1});
+    y = run(test_executor(), planned{.x = x, .y = std::move(y), .key = 1});
     EXPECT_EQ(runtime().statistics().references, 2U);
   }
 }

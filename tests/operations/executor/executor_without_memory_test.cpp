@@ -56,8 +56,8 @@ class executor_without_memory : public executor_test {
             waking_alarm()->ring();
           });
       fail_allocation(static_cast<std::uint64_t>(nth));
-      on().submit(std::move(operation), options, std::move(token), {1});
-      for (on().work(); !answered; on().work()) waking_alarm()->await();
+      test_executor().submit(std::move(operation), options, std::move(token), {1});
+      for (test_executor().work(); !answered; test_executor().work()) waking_alarm()->await();
       const bool failed = !allocation_is_to_fail();
       fail_allocation(0);
       EXPECT_EQ(got.answers, 1) << "allocation " << nth;
@@ -65,7 +65,7 @@ class executor_without_memory : public executor_test {
         EXPECT_EQ(got.failure->code(), errc::out_of_memory)
             << "allocation " << nth << ": " << got.failure->what();
       }
-      EXPECT_EQ(on().waiting(), 0U);
+      EXPECT_EQ(test_executor().waiting(), 0U);
       // A launch that was enqueued, but could not be published, holds its memory a little longer.
       await([&] { return runtime().statistics().references == before; });
       if (!failed) {

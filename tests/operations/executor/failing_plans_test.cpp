@@ -25,14 +25,16 @@ class failing_plans : public executor_test {
     const tensor x = upload(runtime(), stream(), std::vector<std::uint32_t>(4, 7));
     return submit(executor, planned{.x = x, .key = key}, {}, sender);
   }
-  pending_answer send(std::int64_t key, request_sender sender) { return send(on(), key, sender); }
+  pending_answer send(std::int64_t key, request_sender sender) {
+    return send(test_executor(), key, sender);
+  }
   /// Has a plan fail.
   void fail(executor& executor, std::int64_t key, request_sender sender) {
     script().fail(key, errc::unsupported);
     auto failed = send(executor, key, sender);
     EXPECT_TRUE(throws(errc::unsupported, "scripted", [&] { (void)wait(executor, failed); }));
   }
-  void fail(std::int64_t key, request_sender sender) { fail(on(), key, sender); }
+  void fail(std::int64_t key, request_sender sender) { fail(test_executor(), key, sender); }
   [[nodiscard]] plan_script& script() { return script_; }
 
  private:
@@ -44,7 +46,7 @@ TEST_P(failing_plans, let_their_sender_rest) {
   auto resting = send(2, alice);
   auto other = send(3, bob);
   (void)wait(other);
-  on().work();
+  test_executor().work();
   EXPECT_FALSE(resting.answered());
   EXPECT_EQ(script().begun(2), 0);
   EXPECT_EQ(timer().waiting(), 1U);

@@ -46,13 +46,14 @@ class reply_counts {
   [[nodiscard]] reply_token<tensor> token() {
     const auto i = sent_++;
     return reply_token<tensor>::from(
-        [to = state_, i](const tensor&) {
-          ++to->requests[i].succeeded;
-          to->answer();
+        [state = state_, i](const tensor&) {
+          ++state->requests[i].succeeded;
+          state->answer();
         },
-        [to = state_, i](const error& why) {
-          ++(why.code() == errc::overloaded ? to->requests[i].overloaded : to->requests[i].others);
-          to->answer();
+        [state = state_, i](const error& why) {
+          ++(why.code() == errc::overloaded ? state->requests[i].overloaded
+                                            : state->requests[i].others);
+          state->answer();
         });
   }
   [[nodiscard]] std::size_t sent() const noexcept { return sent_; }
@@ -101,7 +102,7 @@ class flood : public executor_test {
     for (auto& v : x_values_) v = static_cast<std::uint32_t>(generator_());
     x_ = tensor(upload(runtime(), stream(), x_values_)).reshape({inputs, row_size});
     // A kernel must not be loaded behind a closed gate.
-    (void)run(on(), add{.a = x_at(0), .b = x_at(1)});
+    (void)run(test_executor(), add{.a = x_at(0), .b = x_at(1)});
   }
   void TearDown() override {
     x_ = {};
@@ -256,10 +257,11 @@ TEST_P(flood, bounded_in_bytes_leaves_room_for_a_trickle) {
   std::size_t bytes = 0;
   {
     gate closed;
-    closed.hold(on().lane().stream());
+    closed.hold(test_executor().lane().stream());
     std::vector<pending_answer> answers;
-    while (on().waiting() == 0) answers.push_back(submit(on(), add{.a = x_at(0), .b = x_at(1)}));
-    bytes = on().status().bytes;
+    while (test_executor().waiting() == 0)
+      answers.push_back(submit(test_executor(), add{.a = x_at(0), .b = x_at(1)}));
+    bytes = test_executor().status().bytes;
     closed.open();
     for (auto& a : answers) (void)wait(a);
   }

@@ -319,9 +319,9 @@ TEST_P(many_shapes, behind_batches_are_not_planned_far_ahead) {
 // serves all transforms of no rows.
 TEST_P(many_shapes, of_a_varying_batch_share_a_plan_on_the_host) {
   for (std::int64_t batch = 0; batch < 100; ++batch) {
-    (void)complete(on(), transform(0, 60, batch));
+    (void)complete(test_executor(), transform(0, 60, batch));
   }
-  EXPECT_EQ(on().status().plans.made, on_host() ? 2U : 100U);
+  EXPECT_EQ(test_executor().status().plans.made, on_host() ? 2U : 100U);
 }
 
 TEST_P(many_shapes, are_refused_if_the_plan_of_one_is_too_large) {

@@ -30,8 +30,8 @@ class packed_operands : public executor_test {
     if (IsSkipped()) return;
     // Libraries allocate their own memory at their first use.
     const auto x = make(2);
-    (void)run(on(), gemm{.a = x.view(), .b = x.view()});
-    (void)run(on(), random_normal{.shape = extents{2}, .type = element_type::f64});
+    (void)run(test_executor(), gemm{.a = x.view(), .b = x.view()});
+    (void)run(test_executor(), random_normal{.shape = extents{2}, .type = element_type::f64});
   }
   runtime_options options_of_runtime() override {
     return {.resource = make_budget_resource(make_async_resource(), budget_)};
@@ -62,7 +62,7 @@ TEST_P(packed_operands, take_memory_until_the_launch_has_completed) {
   const auto x = make(8);
   const auto y = make(8);
   const auto before = settled();
-  (void)run(on(), gemm{.a = x.view(), .b = x.view(), .c = y.view(), .beta = 1});
+  (void)run(test_executor(), gemm{.a = x.view(), .b = x.view(), .c = y.view(), .beta = 1});
   const auto after = settled();
   EXPECT_EQ(after.bytes_outstanding, before.bytes_outstanding);
   EXPECT_EQ(after.blocks, before.blocks);
@@ -77,10 +77,10 @@ TEST_P(packed_operands, are_only_those_whose_layout_the_operation_does_not_take)
   const auto x = matrix();
   const auto y = matrix();
   const auto before = settled();
-  (void)run(on(), gemm{.a = x, .b = x.transposed(), .c = y});
-  (void)run(on(), random_normal{.y = y});
+  (void)run(test_executor(), gemm{.a = x, .b = x.transposed(), .c = y});
+  (void)run(test_executor(), random_normal{.y = y});
   expect_peak(before.peak_bytes);
-  (void)run(on(), random_normal{.y = y.transposed()});
+  (void)run(test_executor(), random_normal{.y = y.transposed()});
   expect_peak(before.bytes_outstanding + y.bytes());
 }
 
@@ -89,7 +89,7 @@ TEST_P(packed_operands, without_memory_launch_nothing) {
   const auto y = make(8);
   const auto stay_as_they_are = [&](const gemm& operation) {
     const auto before = settled();
-    EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)run(on(), operation); }));
+    EXPECT_TRUE(throws(errc::over_budget, "", [&] { (void)run(test_executor(), operation); }));
     const auto after = settled();
     EXPECT_EQ(after.launches, before.launches);
     EXPECT_EQ(after.blocks, before.blocks);
@@ -103,7 +103,7 @@ TEST_P(packed_operands, without_memory_launch_nothing) {
 
   budget().set_limit(budget().snapshot().held + (std::size_t{64} << 20U));
   stay_as_they_are(too_large);
-  (void)run(on(), small);
+  (void)run(test_executor(), small);
   EXPECT_NE(y.current(), y.memory());
 }
 

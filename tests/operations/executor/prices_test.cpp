@@ -30,8 +30,8 @@ class prices : public executor_test {
   [[nodiscard]] bool on_host() { return runtime().device().id().kind == device_kind::host; }
   /// Nothing waits, and no plan was made.
   void expect_idle() {
-    EXPECT_EQ(on().waiting(), 0U);
-    EXPECT_EQ(on().status().plans.made, 0U);
+    EXPECT_EQ(test_executor().waiting(), 0U);
+    EXPECT_EQ(test_executor().status().plans.made, 0U);
   }
 };
 
@@ -40,9 +40,9 @@ TEST_P(prices, refuse_work_that_has_no_end) {
   const auto x = words(1);
   const auto many = x.broadcast_to({std::int64_t{1} << 30U, std::int64_t{1} << 30U});
   EXPECT_TRUE(throws(errc::unsupported, "device_service_options::limits::max_work",
-                     [&] { (void)run(on(), reduce{.x = many}); }));
+                     [&] { (void)run(test_executor(), reduce{.x = many}); }));
   expect_idle();
-  EXPECT_EQ(run(on(), fill{.value = 1, .shape = extents{4}}).size(), 4U);
+  EXPECT_EQ(run(test_executor(), fill{.value = 1, .shape = extents{4}}).size(), 4U);
 }
 
 TEST_P(prices, refuse_programs_with_steps_that_have_no_end) {
@@ -52,10 +52,10 @@ TEST_P(prices, refuse_programs_with_steps_that_have_no_end) {
   const auto program = std::move(p).build({sum});
   const auto many = words(1).broadcast_to({std::int64_t{1} << 30U, std::int64_t{1} << 30U});
   EXPECT_TRUE(throws(errc::unsupported, "program: takes ", [&] {
-    (void)run(on(), sluice::run{program, {many}});
+    (void)run(test_executor(), sluice::run{program, {many}});
   }));
   EXPECT_TRUE(throws(errc::unsupported, "max_work", [&] {
-    (void)run(on(), prepare{program, {tensor_spec::of(many)}});
+    (void)run(test_executor(), prepare{program, {tensor_spec::of(many)}});
   }));
   expect_idle();
 }
@@ -146,12 +146,12 @@ TEST_P(prices, refuse_a_transform_whose_tables_do_not_fit_beside_other_plans) {
     return tensor_spec::row_major(element_type::c64, {1, length});
   };
   EXPECT_TRUE(throws(errc::unsupported, "limits::max_host_bytes_of_plan is 201326592", [&] {
-    (void)run(on(), prepare{program, {signal((std::int64_t{1} << 22U) + 7)}});
+    (void)run(test_executor(), prepare{program, {signal((std::int64_t{1} << 22U) + 7)}});
   }));
   expect_idle();
   // Every length up to 2^20 is possible.
-  (void)run(on(), prepare{program, {signal((1 << 14U) + 27)}});
-  EXPECT_EQ(on().status().plans.made, 1U);
+  (void)run(test_executor(), prepare{program, {signal((1 << 14U) + 27)}});
+  EXPECT_EQ(test_executor().status().plans.made, 1U);
 }
 
 TEST_P(prices, let_short_plans_pass_long_ones) {
@@ -160,11 +160,13 @@ TEST_P(prices, let_short_plans_pass_long_ones) {
   const auto x = words();
   constexpr double long_time = 1 << 30U;
   script.hold(1);
-  auto first = submit(on(), planned{.x = x, .key = 1, .planning_work = long_time}, {}, {1});
-  auto second = submit(on(), planned{.x = x, .key = 2, .planning_work = long_time}, {}, {1});
+  auto first =
+      submit(test_executor(), planned{.x = x, .key = 1, .planning_work = long_time}, {}, {1});
+  auto second =
+      submit(test_executor(), planned{.x = x, .key = 2, .planning_work = long_time}, {}, {1});
   script.await_begun(1);
   // Of another sender, and of another executor.
-  auto other = submit(on(), planned{.x = x, .key = 3}, {}, {2});
+  auto other = submit(test_executor(), planned{.x = x, .key = 3}, {}, {2});
   (void)wait(other);
   const auto elsewhere = make_executor();
   (void)run(*elsewhere, planned{.x = x, .key = 4});
@@ -189,14 +191,15 @@ class prices_of_service : public prices {
 TEST_P(prices_of_service, hold_unless_an_executor_states_others) {
   plan_script script;
   const auto x = words();
-  (void)run(on(), planned{.x = x, .work = 92});
+  (void)run(test_executor(), planned{.x = x, .work = 92});
   EXPECT_TRUE(throws(errc::unsupported, "device_service_options::limits::max_work is 100",
-                     [&] { (void)run(on(), planned{.x = x, .work = 93}); }));
+                     [&] { (void)run(test_executor(), planned{.x = x, .work = 93}); }));
   EXPECT_TRUE(throws(errc::unsupported, "limits::max_planning_work is 2097152", [&] {
-    (void)run(on(), planned{.x = x, .key = 1, .planning_work = 1 << 22U});
+    (void)run(test_executor(), planned{.x = x, .key = 1, .planning_work = 1 << 22U});
   }));
-  EXPECT_TRUE(throws(errc::unsupported, "limits::max_host_bytes_of_plan is 4096",
-                     [&] { (void)run(on(), planned{.x = x, .key = 1, .known_bytes = 4097}); }));
+  EXPECT_TRUE(throws(errc::unsupported, "limits::max_host_bytes_of_plan is 4096", [&] {
+    (void)run(test_executor(), planned{.x = x, .key = 1, .known_bytes = 4097});
+  }));
   const auto large = make_executor({.max_work = 101});
   (void)run(*large, planned{.x = x, .work = 93});
 }

@@ -33,10 +33,12 @@ class request_options_test : public executor_test {
     return upload(runtime(), stream(), std::vector<std::uint32_t>(count, value));
   }
   std::uint32_t first(const tensor& t) { return download(t.as<std::uint32_t>(), stream())[0]; }
-  void make_plan(std::int64_t key) { (void)run(on(), planned{.x = words(0), .key = key}); }
+  void make_plan(std::int64_t key) {
+    (void)run(test_executor(), planned{.x = words(0), .key = key});
+  }
   pending_answer send(planned operation, const request_options& options = {},
                       request_sender sender = {}) {
-    return submit(on(), std::move(operation), options, sender);
+    return submit(test_executor(), std::move(operation), options, sender);
   }
   [[nodiscard]] request_options until(std::chrono::nanoseconds from_now) {
     return {.deadline = timer().now() + from_now};
@@ -48,9 +50,9 @@ class request_options_test : public executor_test {
   /// Fills the lane with launches that wait for the gate.
   std::vector<pending_answer> fill_lane(gate& closed) {
     make_plan(2);
-    closed.hold(on().lane().stream());
+    closed.hold(test_executor().lane().stream());
     std::vector<pending_answer> answers;
-    while (!on().lane().full()) answers.push_back(send({.x = words(1), .key = 2}));
+    while (!test_executor().lane().full()) answers.push_back(send({.x = words(1), .key = 2}));
     return answers;
   }
   static constexpr int taken_one_by_one = 20;
@@ -68,9 +70,10 @@ class request_options_test : public executor_test {
     for (int i = 0; i < taken_one_by_one; ++i) taken.push_back(send_one(i));
     for (int i = 0; i < taken_one_by_one; ++i) {
       take_one(i);
-      on().work();
+      test_executor().work();
       expect(code, taken[static_cast<std::size_t>(i)]);
-      EXPECT_EQ(on().waiting(), count + static_cast<std::size_t>(taken_one_by_one - 1 - i));
+      EXPECT_EQ(test_executor().waiting(),
+                count + static_cast<std::size_t>(taken_one_by_one - 1 - i));
     }
     closed.open();
     for (auto& answer : answers) (void)wait(answer);
@@ -88,7 +91,7 @@ class request_options_test : public executor_test {
     take_one_by_one(
         count, errc::cancelled,
         [&](int i) { return send({.x = words(1), .key = 2}, {.while_alive = true}, sender(i)); },
-        [&](int i) { on().sender_ended(sender(i)); });
+        [&](int i) { test_executor().sender_ended(sender(i)); });
   }
   [[nodiscard]] plan_script& script() { return script_; }
 
@@ -105,10 +108,11 @@ TEST_P(request_options_test, a_deadline_that_has_passed_is_refused) {
 TEST_P(request_options_test, values_that_do_not_exist_are_refused) {
   const auto x = words(1);
   EXPECT_TRUE(throws(errc::invalid_argument, "priority", [&] {
-    (void)run(on(), planned{.x = x, .key = 1}, {.priority = static_cast<request_priority>(3)});
+    (void)run(test_executor(), planned{.x = x, .key = 1},
+              {.priority = static_cast<request_priority>(3)});
   }));
   EXPECT_TRUE(throws(errc::invalid_argument, "reply", [&] {
-    (void)run(on(), planned{.x = x, .key = 1}, {.reply = static_cast<reply_on>(2)});
+    (void)run(test_executor(), planned{.x = x, .key = 1}, {.reply = static_cast<reply_on>(2)});
   }));
   EXPECT_EQ(script().begun(1), 0);
 }
@@ -119,10 +123,10 @@ TEST_P(request_options_test, a_request_that_waits_for_its_plan_expires) {
   auto expires = send({.x = words(1), .y = y, .key = 1}, until(10ms));
   auto later = send({.x = words(1), .key = 1}, until(20ms));
   auto without = send({.x = words(1), .key = 1});
-  EXPECT_EQ(on().waiting(), 3U);
+  EXPECT_EQ(test_executor().waiting(), 3U);
   timer().advance(10ms);
   EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(expires); }));
-  EXPECT_EQ(on().waiting(), 2U);
+  EXPECT_EQ(test_executor().waiting(), 2U);
   timer().advance(10ms);
   EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(later); }));
   script().open(1);
@@ -136,10 +140,10 @@ TEST_P(request_options_test, a_request_that_waits_for_room_expires) {
   const auto y = words(7);
   auto expires = send({.x = words(1), .y = y, .key = 2}, until(10ms));
   auto stays = send({.x = words(1), .key = 2});
-  EXPECT_EQ(on().waiting(), 2U);
+  EXPECT_EQ(test_executor().waiting(), 2U);
   timer().advance(10ms);
   EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(expires); }));
-  EXPECT_EQ(on().waiting(), 1U);
+  EXPECT_EQ(test_executor().waiting(), 1U);
   closed.open();
   for (auto& a : before) (void)wait(a);
   (void)wait(stays);
@@ -150,9 +154,9 @@ TEST_P(request_options_test, a_launch_that_expires_still_writes_its_outputs) {
   make_plan(2);
   const auto y = words(7);
   gate closed;
-  closed.hold(on().lane().stream());
+  closed.hold(test_executor().lane().stream());
   auto expires = send({.x = words(1), .y = y, .key = 2}, until(10ms));
-  EXPECT_EQ(on().waiting(), 0U);
+  EXPECT_EQ(test_executor().waiting(), 0U);
   timer().advance(10ms);
   EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(expires); }));
   // The output stays fenced: the next request waits on the device.
@@ -166,7 +170,7 @@ TEST_P(request_options_test, a_deadline_after_the_answer_changes_nothing) {
   auto answered = send({.x = words(1), .key = 2}, until(10ms));
   const auto y = wait(answered);
   timer().advance(10ms);
-  on().work();
+  test_executor().work();
   EXPECT_EQ(first(y), 1U);
 }
 
@@ -177,13 +181,13 @@ TEST_P(request_options_test, only_the_sender_cancels_its_requests) {
   auto other_id = send({.x = words(1), .key = 1}, {.id = 6}, alice);
   auto without_id = send({.x = words(1), .key = 1}, {}, alice);
   auto others = send({.x = words(1), .key = 1}, {.id = 5}, bob);
-  on().cancel(alice, 5);
-  on().cancel(alice, 7);
-  on().cancel(alice, 0);
-  on().cancel({3}, 5);
+  test_executor().cancel(alice, 5);
+  test_executor().cancel(alice, 7);
+  test_executor().cancel(alice, 0);
+  test_executor().cancel({3}, 5);
   expect(errc::cancelled, mine);
   expect(errc::cancelled, mine_too);
-  EXPECT_EQ(on().waiting(), 3U);
+  EXPECT_EQ(test_executor().waiting(), 3U);
   script().open(1);
   for (auto* a : {&other_id, &without_id, &others}) EXPECT_EQ(first(wait(*a)), 1U);
 }
@@ -195,7 +199,7 @@ TEST_P(request_options_test, cancels_those_of_many_requests_that_have_the_id) {
   for (std::uint64_t i = 0; i < 3000; ++i) {
     answers.push_back(send({.x = x, .key = 1}, {.id = i / 2 + 1}, i % 3 == 0 ? alice : bob));
   }
-  for (std::uint64_t id = 1; id <= 1500; id += 2) on().cancel(alice, id);
+  for (std::uint64_t id = 1; id <= 1500; id += 2) test_executor().cancel(alice, id);
   script().open(1);
   for (std::uint64_t i = 0; i < answers.size(); ++i) {
     if (i % 3 == 0 && (i / 2 + 1) % 2 == 1) {
@@ -210,9 +214,9 @@ TEST_P(request_options_test, a_launch_that_is_cancelled_still_writes_its_outputs
   make_plan(2);
   const auto y = words(7);
   gate closed;
-  closed.hold(on().lane().stream());
+  closed.hold(test_executor().lane().stream());
   auto cancelled = send({.x = words(1), .y = y, .key = 2}, {.id = 5}, alice);
-  on().cancel(alice, 5);
+  test_executor().cancel(alice, 5);
   expect(errc::cancelled, cancelled);
   auto next = send({.x = words(0), .y = y, .key = 2});
   closed.open();
@@ -225,8 +229,8 @@ TEST_P(request_options_test, cancelling_lets_requests_behind_go_on) {
   const auto y = words(7);
   auto parked = send({.x = words(1), .y = y, .key = 1}, {.id = 5}, alice);
   auto behind = send({.x = words(1), .y = y, .key = 2});
-  EXPECT_EQ(on().waiting(), 2U);
-  on().cancel(alice, 5);
+  EXPECT_EQ(test_executor().waiting(), 2U);
+  test_executor().cancel(alice, 5);
   expect(errc::cancelled, parked);
   EXPECT_EQ(first(wait(behind)), 15U);
   script().open(1);
@@ -237,7 +241,7 @@ TEST_P(request_options_test, drops_what_a_client_waits_for_that_has_ended) {
   auto dropped = send({.x = words(1), .key = 1}, {.while_alive = true}, alice);
   auto stays = send({.x = words(1), .key = 1}, {}, alice);
   auto others = send({.x = words(1), .key = 1}, {.while_alive = true}, bob);
-  on().sender_ended(alice);
+  test_executor().sender_ended(alice);
   expect(errc::cancelled, dropped);
   script().open(1);
   (void)wait(stays);
@@ -328,7 +332,7 @@ TEST_P(request_options_test, launches_by_priority_and_then_by_arrival) {
   // only in pairs.
   std::vector<std::uint32_t> order;
   const auto note = [&](std::uint32_t digit, request_priority priority) {
-    on().submit(
+    test_executor().submit(
         planned{.x = words(1), .key = 2}, {.priority = priority},
         reply_token<tensor>::from([&order, digit](const tensor&) { order.push_back(digit); },
                                   [](const error&) { ADD_FAILURE(); }));
@@ -351,14 +355,14 @@ TEST_P(request_options_test, senders_take_turns) {
   std::vector<std::uint32_t> order;
   std::atomic<std::size_t> answered{0};
   const auto note = [&](std::uint32_t digit, request_sender sender, std::int64_t key = 2) {
-    on().submit(planned{.x = words(1), .key = key}, {},
-                reply_token<tensor>::from(
-                    [&order, &answered, digit](const tensor&) {
-                      order.push_back(digit);
-                      ++answered;
-                    },
-                    [](const error&) { ADD_FAILURE(); }),
-                sender);
+    test_executor().submit(planned{.x = words(1), .key = key}, {},
+                           reply_token<tensor>::from(
+                               [&order, &answered, digit](const tensor&) {
+                                 order.push_back(digit);
+                                 ++answered;
+                               },
+                               [](const error&) { ADD_FAILURE(); }),
+                           sender);
   };
   constexpr request_sender carol{3};
   script().hold(1);
@@ -369,13 +373,13 @@ TEST_P(request_options_test, senders_take_turns) {
   closed.open();
   for (auto& a : before) (void)wait(a);
   await([&] {
-    on().work();
+    test_executor().work();
     return answered == 7;
   });
   EXPECT_EQ(order, (std::vector<std::uint32_t>{2, 6, 8, 3, 7, 4, 5}));
   script().open(1);
   await([&] {
-    on().work();
+    test_executor().work();
     return answered == 8;
   });
   EXPECT_EQ(order.back(), 1U);
@@ -387,7 +391,7 @@ TEST_P(request_options_test, a_priority_does_not_pass_a_hazard) {
   const auto y = words(0);
   auto parked = send({.x = words(1), .y = y, .key = 1}, {.priority = request_priority::low});
   auto urgent = send({.x = words(5), .y = y, .key = 2}, {.priority = request_priority::high});
-  EXPECT_EQ(on().waiting(), 2U);
+  EXPECT_EQ(test_executor().waiting(), 2U);
   script().open(1);
   (void)wait(parked);
   EXPECT_EQ(first(wait(urgent)), 7U);
@@ -406,8 +410,8 @@ TEST_P(request_options_test, many_requests_on_parts_of_one_block_keep_the_order_
   for (int i = 0; i < 4000; ++i) {
     const auto begin = static_cast<std::uint32_t>(generator() % (size - count));
     const auto added = static_cast<std::uint32_t>(generator() % 5);
-    for (std::uint32_t at = begin; at < begin + count; ++at) {
-      expected[at] = 2 * expected[at] + added;
+    for (std::uint32_t index = begin; index < begin + count; ++index) {
+      expected[index] = 2 * expected[index] + added;
     }
     answers.push_back(send({.x = words(added), .y = block.slice(0, begin, begin + count), .key = 2},
                            {.priority = static_cast<request_priority>(generator() % 3)}));
@@ -440,7 +444,7 @@ TEST_P(request_options_test, bounds_the_bytes_of_waiting_requests) {
   script().hold(1);
   const auto x = words(1);
   auto answer = send({.x = x, .key = 1});
-  const auto bytes = on().status().bytes;
+  const auto bytes = test_executor().status().bytes;
   EXPECT_GT(bytes, sizeof(planned));
   const auto small = make_executor({.max_waiting_bytes = 3 * bytes});
   std::vector<pending_answer> waiting;
@@ -461,7 +465,7 @@ TEST_P(request_options_test, no_sender_takes_more_than_its_share_of_the_bytes) {
   script().hold(1);
   const auto x = words(1);
   auto answer = send({.x = x, .key = 1});
-  const auto bytes = on().status().bytes;
+  const auto bytes = test_executor().status().bytes;
   const auto small = make_executor({.max_waiting_bytes = 4 * bytes});
   std::vector<pending_answer> waiting;
   const auto send_to_small = [&](request_sender sender) {
@@ -508,7 +512,7 @@ TEST_P(request_options_test, a_large_request_leaves_room_for_other_senders) {
 }
 
 TEST_P(request_options_test, tells_how_long_requests_wait) {
-  EXPECT_EQ(on().status().requests, 0U);
+  EXPECT_EQ(test_executor().status().requests, 0U);
   make_plan(2);
   script().hold(1);
   const auto y = words(0);
@@ -516,15 +520,15 @@ TEST_P(request_options_test, tells_how_long_requests_wait) {
   timer().advance(30ms);
   auto behind = send({.x = words(1), .y = y, .key = 2});
   timer().advance(10ms);
-  const auto s = on().status();
+  const auto s = test_executor().status();
   EXPECT_EQ(s.requests, 2U);
   EXPECT_EQ(s.planning, 1U);
   EXPECT_EQ(s.oldest, 40ms);
   script().open(1);
   (void)wait(parked);
   (void)wait(behind);
-  EXPECT_EQ(on().status().requests, 0U);
-  EXPECT_EQ(on().status().bytes, 0U);
+  EXPECT_EQ(test_executor().status().requests, 0U);
+  EXPECT_EQ(test_executor().status().bytes, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, request_options_test, ::testing::Values("host"), parameter_name);

@@ -41,29 +41,30 @@ class request_queue_test : public executor_test {
   }
   /// Fills the lane with launches that wait for the gate.
   void fill_lane(gate& closed) {
-    (void)run(on(), planned{.x = words(0)});
-    closed.hold(on().lane().stream());
+    (void)run(test_executor(), planned{.x = words(0)});
+    closed.hold(test_executor().lane().stream());
     const auto x = words(1);
-    while (!on().lane().full()) send({.x = x}, request_priority::low, low_sender, -2);
+    while (!test_executor().lane().full()) send({.x = x}, request_priority::low, low_sender, -2);
   }
   /// Sends a request. Its label joins `order` when it is answered, which is in the order of the
   /// launches.
   void send(planned operation, request_priority priority, request_sender sender, int label) {
     ++sent_;
-    on().submit(std::move(operation), {.priority = priority},
-                reply_token<tensor>::from(
-                    [this, label](const tensor&) {
-                      order_.push_back(label);
-                      answer();
-                    },
-                    [this](const error& why) {
-                      ADD_FAILURE() << why.what();
-                      answer();
-                    }),
-                sender);
+    test_executor().submit(std::move(operation), {.priority = priority},
+                           reply_token<tensor>::from(
+                               [this, label](const tensor&) {
+                                 order_.push_back(label);
+                                 answer();
+                               },
+                               [this](const error& why) {
+                                 ADD_FAILURE() << why.what();
+                                 answer();
+                               }),
+                           sender);
   }
   void await_all() {
-    for (on().work(); answered_ != sent_; on().work()) waking_alarm()->await();
+    for (test_executor().work(); answered_ != sent_; test_executor().work())
+      waking_alarm()->await();
   }
   /// The number of requests with `label` that were launched before that of the innocent sender.
   [[nodiscard]] std::ptrdiff_t launched_before_innocent(int label) const {
@@ -346,28 +347,28 @@ TEST_F(requests_with_plans, keep_their_order) {
     return waiting[draw(waiting.size())];
   };
   for (int i = 0; i < 4000; ++i) {
-    const auto what = waiting.empty() ? 0 : draw(12);
-    if (what < 6) {
+    const auto action = waiting.empty() ? 0 : draw(12);
+    if (action < 6) {
       const auto priority = draw(3);
       const auto number = queue().last_number() + 1;
       const auto& job = draw(3) == 0 ? nullptr : jobs[draw(jobs.size())];
       const auto id = 1 + draw(200);
       add_planned(job, static_cast<request_priority>(priority), sender.id, id);
       waiting.push_back({job.get(), number, priority, id});
-    } else if (what < 9) {
+    } else if (action < 9) {
       const auto* const job = draw_waiting().job;
       if (job == nullptr) continue;
       queue().give_plan(job, nullptr);
       for (auto& r : waiting) {
         if (r.job == job) r.job = nullptr;
       }
-    } else if (what < 10) {
+    } else if (action < 10) {
       const auto* const job = draw_waiting().job;
       if (job == nullptr) continue;
       const auto requests = queue().take_waiting_for(job);
       ASSERT_EQ(numbers_in(requests), numbers_of([&](const auto& r) { return r.job == job; }));
       std::erase_if(waiting, [&](const auto& r) { return r.job == job; });
-    } else if (what < 11) {
+    } else if (action < 11) {
       const auto id = draw_waiting().id;
       const auto requests = queue().take_with_id(sender, id);
       ASSERT_EQ(numbers_in(requests), numbers_of([&](const auto& r) { return r.id == id; }));

@@ -29,11 +29,11 @@ class dft_reference {
   [[nodiscard]] wide bin(const Value* row, std::size_t k) const {
     const std::size_t n = roots_.size();
     wide sum = 0;
-    std::size_t at = 0;  // j * k modulo n
+    std::size_t root = 0;  // j * k modulo n
     for (std::size_t j = 0; j < n; ++j) {
-      sum += widened(row[j]) * roots_[at];
-      at += k;
-      if (at >= n) at -= n;
+      sum += widened(row[j]) * roots_[root];
+      root += k;
+      if (root >= n) root -= n;
     }
     return sum;
   }

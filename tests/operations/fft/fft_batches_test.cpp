@@ -43,9 +43,9 @@ class fft_batches : public executor_test {
                                             std::int64_t rows,
                                             const request_options& options = {}) {
     const auto request = [&](const std::vector<Value>& values) {
-      auto made = like;
-      made.x = tensor(upload(runtime(), stream(), values)).reshape({rows, -1});
-      return made;
+      auto operation = like;
+      operation.x = tensor(upload(runtime(), stream(), values)).reshape({rows, -1});
+      return operation;
     };
     // The plan is made first: requests that wait for it would be launched one after the other.
     (void)wait(traced_->get(), submit_one(request(inputs.front()), options));
@@ -72,8 +72,8 @@ class fft_batches : public executor_test {
     }
     return all;
   }
-  std::int64_t number(std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution(from, to)(random_);
+  std::int64_t number(std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution(first, last)(random_);
   }
 
   /// Compares each row of results with `reference(row)`, times `scale`.
@@ -94,7 +94,9 @@ class fft_batches : public executor_test {
   }
 
   using executor_test::wait;
-  tensor wait(executor& from, pending_answer&& answer) { return executor_test::wait(from, answer); }
+  tensor wait(executor& executor, pending_answer&& answer) {
+    return executor_test::wait(executor, answer);
+  }
 
  private:
   template <class Operation>
@@ -150,7 +152,7 @@ TEST_P(fft_batches, are_of_requests_with_the_same_plan) {
   const auto row = [&](std::int64_t length) {
     return tensor(upload(runtime(), stream(), inputs<float>(1, length).front()));
   };
-  const auto made = [&](std::uint64_t plans) {
+  const auto await_plans = [&](std::uint64_t plans) {
     await([&] {
       small.work();
       const auto status = small.status();
@@ -164,9 +166,9 @@ TEST_P(fft_batches, are_of_requests_with_the_same_plan) {
   std::vector<pending_answer> answers;
   for (int i = 0; i < 3; ++i) answers.push_back(submit(small, rfft{.x = row(200)}));
   answers.push_back(submit(small, rfft{.x = row(100)}));
-  made(3);
+  await_plans(3);
   for (int i = 0; i < 5; ++i) answers.push_back(submit(small, rfft{.x = row(200)}));
-  made(4);
+  await_plans(4);
   closed.open();
   for (auto& answer : answers) (void)wait(small, std::move(answer));
   const auto all = trace->batches();

@@ -96,10 +96,10 @@ class fft_strides : public executor_test {
       const auto x = make_repeated<value>(rows_of(stack, n));
       const auto y = make<value>(rows_of(stack, n));
       SCOPED_TRACE(described(x, y));
-      const auto result =
-          run(on(), fft{.x = x.view().broadcast_to(y.view().shape()),
-                        .y = y.view(),
-                        .direction = forward ? fft_direction::forward : fft_direction::inverse});
+      const auto result = run(test_executor(), fft{.x = x.view().broadcast_to(y.view().shape()),
+                                                   .y = y.view(),
+                                                   .direction = forward ? fft_direction::forward
+                                                                        : fft_direction::inverse});
       EXPECT_EQ(result, y.view());
       expect_rows(stack, x, n, y, n, [&](const value* row) {
         return dft(row, static_cast<std::size_t>(n), forward ? -1 : 1);
@@ -117,7 +117,8 @@ class fft_strides : public executor_test {
       const auto x = make_repeated<Real>(rows_of(stack, n));
       const auto y = make<value>(rows_of(stack, bins));
       SCOPED_TRACE(described(x, y));
-      (void)run(on(), rfft{.x = x.view().broadcast_to(rows_of(stack, n)), .y = y.view()});
+      (void)run(test_executor(),
+                rfft{.x = x.view().broadcast_to(rows_of(stack, n)), .y = y.view()});
       expect_rows(stack, x, n, y, bins, [&](const Real* row) {
         auto all = dft(row, static_cast<std::size_t>(n), -1);
         all.resize(static_cast<std::size_t>(bins));
@@ -137,7 +138,7 @@ class fft_strides : public executor_test {
       const auto y = make<Real>(rows_of(stack, n));
       SCOPED_TRACE(described(x, y));
       (void)run(
-          on(),
+          test_executor(),
           irfft{.x = x.view().broadcast_to(rows_of(stack, bins)), .y = y.view(), .length = n});
       expect_rows(stack, x, bins, y, n, [&](const value* row) {
         return inverse_real_dft(row, static_cast<std::size_t>(n));
@@ -176,11 +177,12 @@ TEST_P(fft_strides, inverse_real_rows_keep_their_gaps) {
       const auto bins = n / 2 + 1;
       constexpr Real before = 7;
       const auto type = std::is_same_v<Real, float> ? element_type::c64 : element_type::c128;
-      const auto x = run(on(), fill{.value = 1, .shape = extents{5, bins}, .type = type});
+      const auto x =
+          run(test_executor(), fill{.value = 1, .shape = extents{5, bins}, .type = type});
       const auto all = test::upload(
           runtime(), stream(), std::vector<Real>(static_cast<std::size_t>(5 * 2 * bins), before));
       const auto y = tensor(all).reshape({5, 2 * bins}).slice(1, 0, n);
-      (void)run(on(), irfft{.x = x, .y = y, .length = n});
+      (void)run(test_executor(), irfft{.x = x, .y = y, .length = n});
       const auto found = test::download(all, stream());
       for (std::int64_t row = 0; row < 5; ++row) {
         for (std::int64_t i = n; i < 2 * bins; ++i) {
@@ -200,7 +202,7 @@ TEST_P(fft_strides, in_place) {
     const auto n = 1 + draw(24);
     const auto x = make<value>(rows_of(stack, n));
     SCOPED_TRACE(described(x, x));
-    (void)run(on(), fft{.x = x.view(), .y = x.view()});
+    (void)run(test_executor(), fft{.x = x.view(), .y = x.view()});
     expect_rows(stack, x, n, x, n,
                 [&](const value* row) { return dft(row, static_cast<std::size_t>(n), -1); });
   }
@@ -222,7 +224,7 @@ TEST_P(fft_strides, rows_that_are_one_row_or_overlap) {
     const auto step = signal.view().strides()[0];
     const tensor x(signal.view().block(), element_type::c128, {4, 2},
                    {strides[0] * step, strides[1] * step}, signal.view().offset());
-    (void)run(on(), irfft{.x = x, .y = y.view(), .length = 3});
+    (void)run(test_executor(), irfft{.x = x, .y = y.view(), .length = 3});
     const auto current = y.current();
     std::vector<std::complex<double>> computed;
     for_each_index(

@@ -73,12 +73,12 @@ class fft_operations : public executor_test {
   template <kind Kind>
   tensor transform(const tensor& x, const tensor& y, std::int64_t length, double scale) {
     if constexpr (Kind == r2c) {
-      return run(on(), rfft{.x = x, .y = y, .scale = scale});
+      return run(test_executor(), rfft{.x = x, .y = y, .scale = scale});
     } else if constexpr (Kind == c2r) {
-      return run(on(), irfft{.x = x, .y = y, .length = length, .scale = scale});
+      return run(test_executor(), irfft{.x = x, .y = y, .length = length, .scale = scale});
     } else {
       const auto direction = Kind == c2c_forward ? fft_direction::forward : fft_direction::inverse;
-      return run(on(), fft{.x = x, .y = y, .direction = direction, .scale = scale});
+      return run(test_executor(), fft{.x = x, .y = y, .direction = direction, .scale = scale});
     }
   }
 
@@ -228,8 +228,8 @@ TEST_P(fft_operations, overflow_if_the_sums_do) {
   constexpr double scale = 1.0 / n;
   const auto inverse = fft_direction::inverse;
   const auto of_bins = [&](const tensor& bins, double factor) {
-    return download(run(on(), irfft{.x = bins, .length = n, .scale = factor}).as<float>(),
-                    stream());
+    return download(
+        run(test_executor(), irfft{.x = bins, .length = n, .scale = factor}).as<float>(), stream());
   };
   const auto first = [&](const tensor& y) {
     return download(y.as<std::complex<float>>(), stream()).front().real();
@@ -238,12 +238,13 @@ TEST_P(fft_operations, overflow_if_the_sums_do) {
     return std::isfinite(value);
   };
   const auto bins = x.slice(0, 0, n / 2 + 1);
-  EXPECT_FALSE(is_finite(first(run(on(), fft{.x = x, .direction = inverse, .scale = scale}))));
+  EXPECT_FALSE(
+      is_finite(first(run(test_executor(), fft{.x = x, .direction = inverse, .scale = scale}))));
   EXPECT_FALSE(is_finite(of_bins(bins, scale).front()));
   // Scaled before, it is in range.
   const std::vector<std::complex<float>> scaled_ones(n, 1e38F / n);
   const tensor scaled = upload(runtime(), stream(), scaled_ones);
-  EXPECT_FLOAT_EQ(first(run(on(), fft{.x = scaled, .direction = inverse})), 1e38F);
+  EXPECT_FLOAT_EQ(first(run(test_executor(), fft{.x = scaled, .direction = inverse})), 1e38F);
   EXPECT_FLOAT_EQ(of_bins(scaled.slice(0, 0, n / 2 + 1), 1).front(), 1e38F);
 }
 
@@ -273,13 +274,14 @@ TEST_P(fft_operations, do_not_overflow_below_the_documented_bound) {
       }
       const tensor x = upload(runtime(), stream(), values);
       for (const auto direction : {fft_direction::forward, fft_direction::inverse}) {
-        const auto y = run(on(), fft{.x = x, .direction = direction, .scale = 0.5});
+        const auto y = run(test_executor(), fft{.x = x, .direction = direction, .scale = 0.5});
         EXPECT_TRUE(all_finite(download(y.as<std::complex<float>>(), stream())));
       }
       // Most bins count twice.
       for (auto& value : values) value *= 0.5F;
       const tensor bins = upload(runtime(), stream(), values);
-      const auto y = run(on(), irfft{.x = bins.slice(0, 0, n / 2 + 1), .length = n, .scale = 0.5});
+      const auto y =
+          run(test_executor(), irfft{.x = bins.slice(0, 0, n / 2 + 1), .length = n, .scale = 0.5});
       EXPECT_TRUE(all_finite(download(y.as<float>(), stream())));
     }
   }
@@ -290,10 +292,10 @@ TEST_P(fft_operations, there_and_back_is_the_identity_times_the_length) {
   for (const std::int64_t n : {1, 2, 90, 127, 1024}) {
     const auto values = random_values<double>(generator, size(2 * n));
     const tensor signal = upload(runtime(), stream(), values);
-    const auto spectrum = run(on(), rfft{.x = signal.reshape({2, n})});
+    const auto spectrum = run(test_executor(), rfft{.x = signal.reshape({2, n})});
     EXPECT_EQ(spectrum.shape(), (extents{2, n / 2 + 1}));
-    const auto back =
-        run(on(), irfft{.x = spectrum, .length = n, .scale = 1 / static_cast<double>(n)});
+    const auto back = run(test_executor(),
+                          irfft{.x = spectrum, .length = n, .scale = 1 / static_cast<double>(n)});
     EXPECT_EQ(back.shape(), (extents{2, n}));
     EXPECT_LE(relative_error(download(back.reshape({-1}).as<double>(), stream()), values),
               error_bound<double>());
@@ -307,8 +309,8 @@ TEST_P(fft_operations, complex_transforms_work_in_place) {
       const auto memory =
           upload(runtime(), stream(), random_values<std::complex<float>>(generator, size(3 * n)));
       const auto x = tensor(memory).reshape({3, n});
-      const auto apart = run(on(), fft{.x = x, .direction = direction});
-      (void)run(on(), fft{.x = x, .y = x, .direction = direction});
+      const auto apart = run(test_executor(), fft{.x = x, .direction = direction});
+      (void)run(test_executor(), fft{.x = x, .y = x, .direction = direction});
       EXPECT_LE(relative_error(download(memory, stream()),
                                download(apart.reshape({-1}).as<std::complex<float>>(), stream())),
                 error_bound<float>());
@@ -322,7 +324,7 @@ TEST_P(fft_operations, inverse_real_transforms_ignore_what_a_real_signal_has_no_
     auto bins = random_values<std::complex<double>>(generator, size(n / 2 + 1));
     const auto result = [&] {
       const tensor x = upload(runtime(), stream(), bins);
-      return download(run(on(), irfft{.x = x, .length = n}).as<double>(), stream());
+      return download(run(test_executor(), irfft{.x = x, .length = n}).as<double>(), stream());
     };
     const auto first = result();
     bins[0].imag(1000);
@@ -340,7 +342,7 @@ TEST_P(fft_operations, a_larger_plan_does_not_disturb_what_is_queued) {
   for (const std::size_t n : {1009U, 4099U, 1009U, 32771U, 65537U}) {
     in.push_back(random_values<std::complex<float>>(generator, n));
     const auto x = upload(runtime(), stream(), in.back());
-    out.push_back(run(on(), fft{.x = x}, {.reply = reply_on::enqueued}));
+    out.push_back(run(test_executor(), fft{.x = x}, {.reply = reply_on::enqueued}));
   }
   for (std::size_t i = 0; i < in.size(); ++i) {
     const auto bins = download(out[i].as<std::complex<float>>(), stream());
@@ -358,7 +360,7 @@ TEST_P(fft_operations, a_larger_plan_does_not_disturb_what_is_queued) {
 TEST_P(fft_operations, no_rows_are_no_work) {
   const auto memory = runtime().allocate<float>(8, stream(), "test");
   const auto nothing = tensor(memory).reshape({1, 8}).slice(0, 0, 0);
-  EXPECT_EQ(run(on(), rfft{.x = nothing}).shape(), (extents{0, 5}));
+  EXPECT_EQ(run(test_executor(), rfft{.x = nothing}).shape(), (extents{0, 5}));
 }
 
 TEST_P(fft_operations, plan_nothing_for_no_rows) {
@@ -369,11 +371,13 @@ TEST_P(fft_operations, plan_nothing_for_no_rows) {
   // A prime length, whose factors would be looked for in minutes, and one that is too large to
   // plan.
   for (const auto length : {(std::int64_t{1} << 58) - 27, std::int64_t{1} << 58}) {
-    EXPECT_EQ(run(on(), fft{.x = none(element_type::c64, length)}).shape(), (extents{0, length}));
-    EXPECT_EQ(run(on(), rfft{.x = none(element_type::f32, length)}).shape(),
+    EXPECT_EQ(run(test_executor(), fft{.x = none(element_type::c64, length)}).shape(),
+              (extents{0, length}));
+    EXPECT_EQ(run(test_executor(), rfft{.x = none(element_type::f32, length)}).shape(),
               (extents{0, length / 2 + 1}));
     EXPECT_EQ(
-        run(on(), irfft{.x = none(element_type::c64, length / 2 + 1), .length = length}).shape(),
+        run(test_executor(), irfft{.x = none(element_type::c64, length / 2 + 1), .length = length})
+            .shape(),
         (extents{0, length}));
   }
 }
@@ -385,7 +389,7 @@ TEST_P(fft_operations, refuse_operands_by_name) {
   const auto expect_refused = [&](errc code, const std::string& text, auto operation) {
     SCOPED_TRACE(text);
     const auto before = runtime().statistics();
-    EXPECT_TRUE(throws(code, text, [&] { (void)run(on(), std::move(operation)); }));
+    EXPECT_TRUE(throws(code, text, [&] { (void)run(test_executor(), std::move(operation)); }));
     EXPECT_EQ(runtime().statistics().launches, before.launches);
     EXPECT_EQ(runtime().statistics().peak_bytes, before.peak_bytes);
   };
@@ -406,14 +410,14 @@ TEST_P(fft_operations, refuse_operands_by_name) {
   const tensor twice = complex.slice(0, 0, 1).broadcast_to({2, 4});
   expect_refused(bad, "y: has the shape",
                  fft{.x = complex.slice(0, 8, 16).reshape({2, 4}), .y = twice});
-  EXPECT_EQ(on().waiting(), 0U);
+  EXPECT_EQ(test_executor().waiting(), 0U);
 }
 
 TEST_P(fft_operations, make_a_plan_once) {
   const tensor real = upload(runtime(), stream(), std::vector<float>(128, 1.0F));
-  (void)run(on(), rfft{.x = real});
+  (void)run(test_executor(), rfft{.x = real});
   const auto before = runtime().statistics().launches;
-  (void)run(on(), rfft{.x = real});
+  (void)run(test_executor(), rfft{.x = real});
   EXPECT_EQ(runtime().statistics().launches, before + 1);
 }
 

@@ -44,8 +44,8 @@ class host_rows_of : public ::testing::Test {
   }
   static std::int64_t input_width(fft_kind kind) { return kind == fft_kind::r2c ? 1 : 2; }
   static std::int64_t output_width(fft_kind kind) { return kind == fft_kind::c2r ? 1 : 2; }
-  std::int64_t number(std::int64_t from, std::int64_t to) {
-    return std::uniform_int_distribution(from, to)(random_);
+  std::int64_t number(std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution(first, last)(random_);
   }
   std::vector<Real> values(std::int64_t count) {
     return random_values<Real>(random_, static_cast<std::size_t>(count));

@@ -108,10 +108,10 @@ class bench {
   }
   /// A tensor of random bytes in memory of the process.
   [[nodiscard]] host_tensor process(element_type type, const extents& shape) {
-    host_tensor made(type, shape);
-    const auto bytes = random_values<std::uint8_t>(generator_, made.bytes());
-    std::copy(bytes.begin(), bytes.end(), static_cast<std::uint8_t*>(made.data().get()));
-    return made;
+    host_tensor values(type, shape);
+    const auto bytes = random_values<std::uint8_t>(generator_, values.bytes());
+    std::copy(bytes.begin(), bytes.end(), static_cast<std::uint8_t*>(values.data().get()));
+    return values;
   }
   /// Memory of `bytes` bytes.
   [[nodiscard]] block_ref memory(std::size_t bytes) {
@@ -137,8 +137,8 @@ class bench {
 };
 
 /// A small random shape of `least_rank` to four dimensions.
-inline extents any_shape(bench& on, std::int64_t least_rank = 1) {
-  return on.shape(static_cast<std::size_t>(on.extent(least_rank, 4)));
+inline extents any_shape(bench& test_bench, std::int64_t least_rank = 1) {
+  return test_bench.shape(static_cast<std::size_t>(test_bench.extent(least_rank, 4)));
 }
 
 }  // namespace sluice::test

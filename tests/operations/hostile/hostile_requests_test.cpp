@@ -77,8 +77,8 @@ class hostile_requests : public named_device_test {
   /// Sends a request that should be refused. Returns what is wrong with the answer or has changed;
   /// nothing if all is well.
   [[nodiscard]] std::string judge(const mutation& m, bool with_contents) {
-    auto on = make_bench();
-    const auto request = m.make(on);
+    auto test_bench = make_bench();
+    const auto request = m.make(test_bench);
     std::optional<contents> kept;
     if (with_contents) kept.emplace(*request, runtime(), stream_.ref(), generator_);
     const counted_answers answers(alarm_);
@@ -100,7 +100,7 @@ class hostile_requests : public named_device_test {
   [[nodiscard]] std::string judge(const operation_mutations& operation, const mutation& m,
                                   bool with_contents) {
     const auto wrong = judge(m, with_contents);
-    return wrong.empty() ? "" : operation.name + ", " + m.what + ": " + wrong;
+    return wrong.empty() ? "" : operation.name + ", " + m.description + ": " + wrong;
   }
   /// Returns when the planner has done all that it was asked for.
   void await_planner() {
@@ -126,7 +126,7 @@ class hostile_requests : public named_device_test {
     (void)other_->trim_memory();
   }
   [[nodiscard]] const std::shared_ptr<alarm>& waking_alarm() const { return alarm_; }
-  [[nodiscard]] executor& on_executor() { return *executor_; }
+  [[nodiscard]] executor& test_executor() { return *executor_; }
   /// How often the planner or the lane has woken the owner of the executor.
   [[nodiscard]] int wakes() const { return wakes_->load(); }
 
@@ -185,15 +185,15 @@ TEST_P(hostile_requests, tens_of_thousands_change_nothing) {
 
 // Beside an extent of 0, the product of the others does not fit into 64 bits.
 TEST_P(hostile_requests, of_no_elements_are_answered_whatever_the_other_extents_are) {
-  auto on = make_bench();
+  auto test_bench = make_bench();
   constexpr auto many = std::int64_t{1} << 40U;
-  const auto c64 = on.empty(element_type::c64, {many, many, 0, 4});
-  const auto f32 = on.empty(element_type::f32, {many, many, 0, 4});
+  const auto c64 = test_bench.empty(element_type::c64, {many, many, 0, 4});
+  const auto f32 = test_bench.empty(element_type::f32, {many, many, 0, 4});
   const auto succeed = [&](auto operation) {
     const counted_answers answers(waking_alarm());
     const request_for request(std::move(operation));
-    request.submit(on_executor(), answers.token());
-    answers.await(on_executor());
+    request.submit(test_executor(), answers.token());
+    answers.await(test_executor());
     EXPECT_EQ(answers.count(), 1);
     EXPECT_FALSE(answers.failure()) << answers.failure()->what();
   };
@@ -206,17 +206,18 @@ TEST_P(hostile_requests, of_no_elements_are_answered_whatever_the_other_extents_
   succeed(affine{.x = f32});
   succeed(add{.a = f32, .b = f32});
   succeed(reduce{.x = f32, .axes = extents{3}});
-  succeed(resize{.x = on.empty(element_type::u8, {many, many, 0, 3, 4}), .height = 2, .width = 3});
+  succeed(resize{
+      .x = test_bench.empty(element_type::u8, {many, many, 0, 3, 4}), .height = 2, .width = 3});
   succeed(frame_signal{.signal = f32, .n_fft = 2, .hop = 1});
   succeed(power_spectrum{.x = c64});
-  succeed(power_to_decibel{.x = f32, .reference = on.make(element_type::f32, {1})});
+  succeed(power_to_decibel{.x = f32, .reference = test_bench.make(element_type::f32, {1})});
   succeed(random_bits{.shape = f32.shape()});
   succeed(fill{.shape = f32.shape()});
 }
 
 TEST_P(hostile_requests, cannot_have_operands_of_types_that_do_not_exist) {
-  auto on = make_bench();
-  const auto known = on.make(element_type::f32, {4});
+  auto test_bench = make_bench();
+  const auto known = test_bench.make(element_type::f32, {4});
   for (const int value : {14, 255}) {
     const auto type = static_cast<element_type>(value);
     const auto refused = [](auto&& make) {
@@ -232,21 +233,22 @@ TEST_P(hostile_requests, cannot_have_operands_of_types_that_do_not_exist) {
 
 // Negative controls: a request that the tests above must not take for a refused one.
 
-/// The mutation of `name` that is called `what`.
+/// The mutation of `name` with `description`.
 mutation find_mutation(const std::vector<operation_mutations>& all, const std::string& name,
-                       const std::string& what) {
+                       const std::string& description) {
   for (const auto& operation : all) {
     for (const auto& m : operation.mutations) {
-      if (operation.name == name && m.what == what) return m;
+      if (operation.name == name && m.description == description) return m;
     }
   }
-  throw error(errc::invalid_argument, name + " has no mutation '" + what + "'");
+  throw error(errc::invalid_argument, name + " has no mutation '" + description + "'");
 }
 
 TEST_P(hostile_requests, a_valid_request_is_found) {
-  auto list = mutations_of<add>([](bench& on) -> add {
-    const auto shape = on.shape(2);
-    return {.a = on.make(element_type::i32, shape), .b = on.make(element_type::i32, shape)};
+  auto list = mutations_of<add>([](bench& test_bench) -> add {
+    const auto shape = test_bench.shape(2);
+    return {.a = test_bench.make(element_type::i32, shape),
+            .b = test_bench.make(element_type::i32, shape)};
   });
   list.add("nothing", errc::invalid_argument, "a", [](add&, bench&) {});
   const auto all = std::move(list).take();
@@ -254,8 +256,9 @@ TEST_P(hostile_requests, a_valid_request_is_found) {
 }
 
 TEST_P(hostile_requests, a_request_that_reaches_the_planner_is_found) {
-  auto list = mutations_of<fft>(
-      [](bench& on) -> fft { return {.x = on.make(element_type::c64, on.shape(2))}; });
+  auto list = mutations_of<fft>([](bench& test_bench) -> fft {
+    return {.x = test_bench.make(element_type::c64, test_bench.shape(2))};
+  });
   list.add("nothing", errc::invalid_argument, "x", [](fft&, bench&) {});
   const auto all = std::move(list).take();
   ASSERT_EQ(wakes(), 0);
@@ -274,11 +277,11 @@ TEST_P(hostile_requests, another_code_or_argument_is_found) {
 }
 
 TEST_P(hostile_requests, changed_elements_are_found) {
-  auto on = make_bench();
-  const auto shape = on.shape(2);
-  const auto x = on.make(element_type::i32, shape);
+  auto test_bench = make_bench();
+  const auto shape = test_bench.shape(2);
+  const auto x = test_bench.make(element_type::i32, shape);
   const request_for<sluice::download> request(sluice::download{
-      .x = x, .to = std::make_shared<host_tensor>(on.process(element_type::i32, shape))});
+      .x = x, .to = std::make_shared<host_tensor>(test_bench.process(element_type::i32, shape))});
   std::mt19937_64 generator = make_generator();
   const auto on_stream = runtime().create_stream();
   const contents before(request, runtime(), on_stream, generator);

@@ -21,18 +21,18 @@ class counted_answers {
   }
 
   [[nodiscard]] reply_token<tensor> token() const {
-    return reply_token<tensor>::from([to = state_](const tensor&) { to->answer(); },
-                                     [to = state_](const error& why) {
-                                       to->failure = why;
-                                       to->answer();
+    return reply_token<tensor>::from([state = state_](const tensor&) { state->answer(); },
+                                     [state = state_](const error& why) {
+                                       state->failure = why;
+                                       state->answer();
                                      });
   }
   [[nodiscard]] int count() const noexcept { return state_->count.load(); }
   /// The error of the last answer. Call it once the request has been answered.
   [[nodiscard]] const std::optional<error>& failure() const noexcept { return state_->failure; }
-  /// Serves `from` until it has answered.
-  void await(executor& from) const {
-    for (from.work(); count() == 0; from.work()) state_->rung->await();
+  /// Serves `executor` until it has answered.
+  void await(executor& executor) const {
+    for (executor.work(); count() == 0; executor.work()) state_->rung->await();
   }
 
  private:

@@ -30,7 +30,7 @@ class any_request {
   any_request& operator=(const any_request&) = delete;
   virtual ~any_request() = default;
   /// Sends a copy of the request.
-  virtual void submit(executor& to, reply_token<tensor> token) const = 0;
+  virtual void submit(executor& executor, reply_token<tensor> token) const = 0;
   /// The operands that are given.
   [[nodiscard]] virtual std::vector<tensor> operands() const = 0;
   /// The tensors in host memory that the request reads or writes.
@@ -43,8 +43,8 @@ class request_for final : public any_request {
  public:
   explicit request_for(Operation operation) : operation_(std::move(operation)) {}
 
-  void submit(executor& to, reply_token<tensor> token) const override {
-    to.submit(operation_, {}, std::move(token));
+  void submit(executor& executor, reply_token<tensor> token) const override {
+    executor.submit(operation_, {}, std::move(token));
   }
   [[nodiscard]] std::vector<tensor> operands() const override {
     std::vector<tensor> all;
@@ -75,7 +75,7 @@ class request_for final : public any_request {
 
 /// Something wrong with a request, and the answer that the documentation promises.
 struct mutation {
-  std::string what;
+  std::string description;
   errc code;
   std::string argument;  ///< the name at the beginning of the error's text
   /// Draws a valid request and spoils it.
@@ -101,35 +101,40 @@ class mutations_of {
 
   /// Adds a mutation: `spoil(operation, bench)` changes a valid request.
   template <class Spoil>
-  void add(std::string what, errc code, std::string argument, Spoil spoil) {
-    all_.push_back({std::move(what), code, std::move(argument), [valid = valid_, spoil](bench& on) {
-                      auto operation = valid(on);
-                      spoil(operation, on);
+  void add(std::string description, errc code, std::string argument, Spoil spoil) {
+    all_.push_back({std::move(description), code, std::move(argument),
+                    [valid = valid_, spoil](bench& test_bench) {
+                      auto operation = valid(test_bench);
+                      spoil(operation, test_bench);
                       return std::make_unique<request_for<Operation>>(std::move(operation));
                     }});
   }
   /// Adds a mutation of a member: `wrong(bench)` is its value.
   template <class T, class Wrong>
-  void set(T Operation::*member, std::string what, errc code, std::string argument, Wrong wrong) {
-    add(std::move(what), code, std::move(argument),
-        [member, wrong](Operation& operation, bench& on) { operation.*member = wrong(on); });
+  void set(T Operation::*member, std::string description, errc code, std::string argument,
+           Wrong wrong) {
+    add(std::move(description), code, std::move(argument),
+        [member, wrong](Operation& operation, bench& test_bench) {
+          operation.*member = wrong(test_bench);
+        });
   }
   /// Adds a mutation that sets a member to a value.
   template <class T>
-  void value(T Operation::*member, std::string what, std::string argument,
+  void value(T Operation::*member, std::string description, std::string argument,
              const std::type_identity_t<T>& wrong) {
-    add(std::move(what), errc::invalid_argument, std::move(argument),
+    add(std::move(description), errc::invalid_argument, std::move(argument),
         [member, wrong](Operation& operation, bench&) { operation.*member = wrong; });
   }
 
   /// Adds what is wrong with the memory of any operand.
   void memory(const std::string& name, operand Operation::*member) {
-    add("stale " + name, errc::stale_ref, name, [member](Operation& operation, bench& on) {
-      operation.*member = on.stale((operation.*member).value());
+    add("stale " + name, errc::stale_ref, name, [member](Operation& operation, bench& test_bench) {
+      operation.*member = test_bench.stale((operation.*member).value());
     });
-    add("foreign " + name, errc::invalid_argument, name, [member](Operation& operation, bench& on) {
-      operation.*member = on.foreign((operation.*member).value());
-    });
+    add("foreign " + name, errc::invalid_argument, name,
+        [member](Operation& operation, bench& test_bench) {
+          operation.*member = test_bench.foreign((operation.*member).value());
+        });
   }
   /// Adds what is wrong with any required input.
   void required(const std::string& name, operand Operation::*member) {
@@ -139,55 +144,60 @@ class mutations_of {
   /// Adds what is wrong with any output. It cannot be of type `wrong`, whatever the inputs are.
   void output(const std::string& name, operand Operation::*member, element_type wrong) {
     memory(name, member);
-    add(name + " of another type", bad, name, [member, wrong](Operation& operation, bench& on) {
-      operation.*member = on.make(wrong, (operation.*member).value().shape());
-    });
-    add(name + " with another dimension", bad, name, [member](Operation& operation, bench& on) {
-      const auto& y = (operation.*member).value();
-      auto shape = y.shape();
-      shape.push_back(1);
-      operation.*member = on.make(y.type(), shape);
-    });
-    add(name + " with one more element", bad, name, [member](Operation& operation, bench& on) {
-      const auto& y = (operation.*member).value();
-      auto shape = y.shape();
-      ++shape[shape.size() - 1];
-      operation.*member = on.make(y.type(), shape);
-    });
-    add(name + " of 2^63 - 1 elements", bad, name, [member](Operation& operation, bench& on) {
-      const auto& y = (operation.*member).value();
-      auto shape = y.shape();
-      for (std::size_t d = 0; d < shape.size(); ++d) shape[d] = 1;
-      shape[0] = most / static_cast<std::int64_t>(size_of(y.type()));
-      operation.*member = on.repeated(y.type(), shape);
-    });
-    add(name + " repeats one element", bad, name, [member](Operation& operation, bench& on) {
-      const auto& y = (operation.*member).value();
-      operation.*member = on.repeated(y.type(), y.shape());
-    });
-    add(name + " repeats its rows", bad, name, [member](Operation& operation, bench& on) {
+    add(name + " of another type", bad, name,
+        [member, wrong](Operation& operation, bench& test_bench) {
+          operation.*member = test_bench.make(wrong, (operation.*member).value().shape());
+        });
+    add(name + " with another dimension", bad, name,
+        [member](Operation& operation, bench& test_bench) {
+          const auto& y = (operation.*member).value();
+          auto shape = y.shape();
+          shape.push_back(1);
+          operation.*member = test_bench.make(y.type(), shape);
+        });
+    add(name + " with one more element", bad, name,
+        [member](Operation& operation, bench& test_bench) {
+          const auto& y = (operation.*member).value();
+          auto shape = y.shape();
+          ++shape[shape.size() - 1];
+          operation.*member = test_bench.make(y.type(), shape);
+        });
+    add(name + " of 2^63 - 1 elements", bad, name,
+        [member](Operation& operation, bench& test_bench) {
+          const auto& y = (operation.*member).value();
+          auto shape = y.shape();
+          for (std::size_t d = 0; d < shape.size(); ++d) shape[d] = 1;
+          shape[0] = most / static_cast<std::int64_t>(size_of(y.type()));
+          operation.*member = test_bench.repeated(y.type(), shape);
+        });
+    add(name + " repeats one element", bad, name,
+        [member](Operation& operation, bench& test_bench) {
+          const auto& y = (operation.*member).value();
+          operation.*member = test_bench.repeated(y.type(), y.shape());
+        });
+    add(name + " repeats its rows", bad, name, [member](Operation& operation, bench& test_bench) {
       const auto& y = (operation.*member).value();
       auto row = y.shape();
       row[0] = 1;
-      operation.*member = on.make(y.type(), row).broadcast_to(y.shape());
+      operation.*member = test_bench.make(y.type(), row).broadcast_to(y.shape());
     });
-    add(name + " overlaps itself", bad, name, [member](Operation& operation, bench& on) {
+    add(name + " overlaps itself", bad, name, [member](Operation& operation, bench& test_bench) {
       const auto& y = (operation.*member).value();
       auto strides = y.shape();
       for (std::size_t d = 0; d < strides.size(); ++d) strides[d] = 1;
       if (strides.size() == 1) strides[0] = 0;
-      operation.*member = on.strided(y.type(), y.shape(), strides);
+      operation.*member = test_bench.strided(y.type(), y.shape(), strides);
     });
   }
   /// Adds an output that begins within an input.
   void aliasing(const std::string& name, operand Operation::*output, const std::string& input_name,
                 operand Operation::*input) {
     add(name + " shares memory with " + input_name, errc::invalid_argument, name,
-        [output, input](Operation& operation, bench& on) {
+        [output, input](Operation& operation, bench& test_bench) {
           const auto x = (operation.*input).value();
           const auto y = (operation.*output).value();
           const auto step = std::max(size_of(x.type()), size_of(y.type()));
-          const auto memory = on.memory(x.bytes() + y.bytes() + step);
+          const auto memory = test_bench.memory(x.bytes() + y.bytes() + step);
           operation.*input = bench::view(memory, x, 0);
           operation.*output = bench::view(memory, y, x.bytes() > step ? step : 0);
         });
@@ -195,10 +205,10 @@ class mutations_of {
 
   [[nodiscard]] operation_mutations take() && {
     const auto& descriptor = descriptor_of(operation_type<Operation>{});
-    operation_mutations made{&descriptor, std::string(descriptor.name()), {}, std::move(all_)};
+    operation_mutations result{&descriptor, std::string(descriptor.name()), {}, std::move(all_)};
     Operation any;
-    for (const auto& o : detail::operands_of(any)) made.operands.emplace_back(o.name);
-    return made;
+    for (const auto& o : detail::operands_of(any)) result.operands.emplace_back(o.name);
+    return result;
   }
 
  private:

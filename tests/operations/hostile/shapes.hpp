@@ -10,14 +10,15 @@ namespace sluice::test {
 
 /// Adds wrong values of the parameter `shape` of an operation that makes a tensor of it.
 template <class Operation>
-void add_shapes(mutations_of<Operation>& to) {
-  const auto add = [&](const std::string& what, const std::optional<extents>& shape) {
-    to.add(what, errc::invalid_argument, "shape", [shape](Operation& operation, bench&) {
-      operation.y = {};
-      operation.shape = shape;
-      // As many bytes would not overflow.
-      if constexpr (requires { operation.type; }) operation.type = element_type::f64;
-    });
+void add_shapes(mutations_of<Operation>& mutations) {
+  const auto add = [&](const std::string& description, const std::optional<extents>& shape) {
+    mutations.add(description, errc::invalid_argument, "shape",
+                  [shape](Operation& operation, bench&) {
+                    operation.y = {};
+                    operation.shape = shape;
+                    // As many bytes would not overflow.
+                    if constexpr (requires { operation.type; }) operation.type = element_type::f64;
+                  });
   };
   add("neither a shape nor y", std::nullopt);
   for (const auto extent : {std::int64_t{-1}, -most, least}) {
@@ -30,25 +31,26 @@ void add_shapes(mutations_of<Operation>& to) {
   add("2^32 times 2^32", extents{std::int64_t{1} << 32U, std::int64_t{1} << 32U});
   add("2^31 times 2^31", extents{std::int64_t{1} << 31U, std::int64_t{1} << 31U});
   add("2^8 times, 8 times over", extents{256, 256, 256, 256, 256, 256, 256, 256});
-  to.add("a new y of 2^50 elements", errc::out_of_memory, "y", [](Operation& operation, bench&) {
-    operation.y = {};
-    operation.shape = extents{1 << 20, 1 << 30};
-  });
-  to.add("a negative shape beside y", errc::invalid_argument, "shape",
-         [](Operation& operation, bench&) { operation.shape = extents{-1}; });
+  mutations.add("a new y of 2^50 elements", errc::out_of_memory, "y",
+                [](Operation& operation, bench&) {
+                  operation.y = {};
+                  operation.shape = extents{1 << 20, 1 << 30};
+                });
+  mutations.add("a negative shape beside y", errc::invalid_argument, "shape",
+                [](Operation& operation, bench&) { operation.shape = extents{-1}; });
 }
 
 /// Adds types that are none, as values of the parameter `type`.
 template <class Operation>
-void add_no_types(mutations_of<Operation>& to) {
+void add_no_types(mutations_of<Operation>& mutations) {
   for (const int value : {14, 255}) {
     const auto type = static_cast<element_type>(value);
-    to.value(&Operation::type, "type " + std::to_string(value), "type", type);
-    to.add("type " + std::to_string(value) + " of a new y", errc::invalid_argument, "type",
-           [type](Operation& operation, bench&) {
-             operation.type = type;
-             operation.y = {};
-           });
+    mutations.value(&Operation::type, "type " + std::to_string(value), "type", type);
+    mutations.add("type " + std::to_string(value) + " of a new y", errc::invalid_argument, "type",
+                  [type](Operation& operation, bench&) {
+                    operation.type = type;
+                    operation.y = {};
+                  });
   }
 }
 

@@ -15,39 +15,43 @@ namespace {
 
 using enum element_type;
 
-element_type any_type(bench& on) {
-  return on.one_of({boolean, u8, i8, i32, u32, i64, u64, f32, f64, c64, c128});
+element_type any_type(bench& test_bench) {
+  return test_bench.one_of({boolean, u8, i8, i32, u32, i64, u64, f32, f64, c64, c128});
 }
 
-fill valid_fill(bench& on) {
-  const auto type = any_type(on);
-  const auto shape = any_shape(on);
-  return {.value = on.extent(0, 1), .shape = shape, .type = type, .y = on.make(type, shape)};
+fill valid_fill(bench& test_bench) {
+  const auto type = any_type(test_bench);
+  const auto shape = any_shape(test_bench);
+  return {.value = test_bench.extent(0, 1),
+          .shape = shape,
+          .type = type,
+          .y = test_bench.make(type, shape)};
 }
-upload valid_upload(bench& on) {
-  const auto type = any_type(on);
-  const auto shape = any_shape(on);
-  return {.values = on.process(type, shape), .y = on.make(type, shape)};
+upload valid_upload(bench& test_bench) {
+  const auto type = any_type(test_bench);
+  const auto shape = any_shape(test_bench);
+  return {.values = test_bench.process(type, shape), .y = test_bench.make(type, shape)};
 }
-download valid_download(bench& on) {
-  const auto type = any_type(on);
-  const auto shape = any_shape(on);
-  return {.x = on.make(type, shape),
-          .to = std::make_shared<host_tensor>(on.coin() ? on.process(type, shape) : host_tensor())};
+download valid_download(bench& test_bench) {
+  const auto type = any_type(test_bench);
+  const auto shape = any_shape(test_bench);
+  return {.x = test_bench.make(type, shape),
+          .to = std::make_shared<host_tensor>(test_bench.coin() ? test_bench.process(type, shape)
+                                                                : host_tensor())};
 }
 
 operation_mutations fill_list() {
-  mutations_of<fill> to(valid_fill);
-  to.output("y", &fill::y, f16);
-  add_shapes(to);
-  add_no_types(to);
-  const auto number = [&](const std::string& what, element_type type, const scalar& value) {
-    to.add(what + " in " + std::string(to_string(type)), bad, "value",
-           [type, value](fill& f, bench& on) {
-             f.type = type;
-             f.value = value;
-             f.y = on.coin() ? on.make(type, *f.shape) : tensor();
-           });
+  mutations_of<fill> mutations(valid_fill);
+  mutations.output("y", &fill::y, f16);
+  add_shapes(mutations);
+  add_no_types(mutations);
+  const auto number = [&](const std::string& description, element_type type, const scalar& value) {
+    mutations.add(description + " in " + std::string(to_string(type)), bad, "value",
+                  [type, value](fill& f, bench& test_bench) {
+                    f.type = type;
+                    f.value = value;
+                    f.y = test_bench.coin() ? test_bench.make(type, *f.shape) : tensor();
+                  });
   };
   for (const auto type : {boolean, u8, i8, u16, i32, u32, i64, u64}) {
     number("0.5", type, 0.5);
@@ -71,43 +75,46 @@ operation_mutations fill_list() {
   for (const auto type : {f16, bf16, f32, c64}) number("1e300", type, -1e300);
   number("65520", f16, 65520.0);
   for (const auto type : {f16, bf16, f32, f64}) number("i", type, std::complex<double>(0, 1));
-  return std::move(to).take();
+  return std::move(mutations).take();
 }
 
 operation_mutations upload_list() {
-  mutations_of<upload> to(valid_upload);
-  to.output("y", &upload::y, u16);
-  to.value(&upload::values, "no values", "values", host_tensor());
-  to.add("as many elements in another shape", bad, "y", [](upload& u, bench& on) {
-    u.values = on.process(f32, {3, 4});
-    u.y = on.make(f32, {4, 3});
+  mutations_of<upload> mutations(valid_upload);
+  mutations.output("y", &upload::y, u16);
+  mutations.value(&upload::values, "no values", "values", host_tensor());
+  mutations.add("as many elements in another shape", bad, "y", [](upload& u, bench& test_bench) {
+    u.values = test_bench.process(f32, {3, 4});
+    u.y = test_bench.make(f32, {4, 3});
   });
-  return std::move(to).take();
+  return std::move(mutations).take();
 }
 
 operation_mutations download_list() {
-  mutations_of<download> to(valid_download);
-  to.required("x", &download::x);
-  to.value(&download::to, "nowhere to go", "to", nullptr);
-  to.add("x of 2^62 elements that are one", errc::out_of_memory, "x", [](download& d, bench& on) {
-    d.x = on.repeated(u8, {std::int64_t{1} << 31U, std::int64_t{1} << 31U});
-    d.to = std::make_shared<host_tensor>();
+  mutations_of<download> mutations(valid_download);
+  mutations.required("x", &download::x);
+  mutations.value(&download::to, "nowhere to go", "to", nullptr);
+  mutations.add("x of 2^62 elements that are one", errc::out_of_memory, "x",
+                [](download& d, bench& test_bench) {
+                  d.x = test_bench.repeated(u8, {std::int64_t{1} << 31U, std::int64_t{1} << 31U});
+                  d.to = std::make_shared<host_tensor>();
+                });
+  mutations.add("to another type", bad, "to", [](download& d, bench& test_bench) {
+    *d.to = test_bench.process(u16, d.x.value().shape());
   });
-  to.add("to another type", bad, "to",
-         [](download& d, bench& on) { *d.to = on.process(u16, d.x.value().shape()); });
-  to.add("to one more element", bad, "to", [](download& d, bench& on) {
+  mutations.add("to one more element", bad, "to", [](download& d, bench& test_bench) {
     auto shape = d.x.value().shape();
     ++shape[0];
-    *d.to = on.process(d.x.value().type(), shape);
+    *d.to = test_bench.process(d.x.value().type(), shape);
   });
-  to.add("to another dimension", bad, "to", [](download& d, bench& on) {
+  mutations.add("to another dimension", bad, "to", [](download& d, bench& test_bench) {
     auto shape = d.x.value().shape();
     shape.push_back(1);
-    *d.to = on.process(d.x.value().type(), shape);
+    *d.to = test_bench.process(d.x.value().type(), shape);
   });
-  to.add("to no elements", bad, "to",
-         [](download& d, bench& on) { *d.to = on.process(d.x.value().type(), {0}); });
-  return std::move(to).take();
+  mutations.add("to no elements", bad, "to", [](download& d, bench& test_bench) {
+    *d.to = test_bench.process(d.x.value().type(), {0});
+  });
+  return std::move(mutations).take();
 }
 
 }  // namespace

@@ -17,49 +17,50 @@ namespace sluice::test {
 namespace {
 
 TEST_P(batched_programs, compute_what_each_run_computes_alone) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   for (const std::size_t count : {1, 2, 3, 5, 8, 33, 128}) {
     const std::int64_t rows = count == 5 ? 3 : 1;
     const auto all = clips(count, rows);
     std::vector<sluice::run> runs;
     for (const auto& clip : all) {
-      runs.push_back({.what = what, .inputs = {clip, shift()}});
+      runs.push_back({.what = program, .inputs = {clip, shift()}});
     }
     auto answers = submit_together(std::move(runs));
     for (std::size_t i = 0; i < count; ++i) {
-      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
     }
     EXPECT_EQ(launches(), sizes{count});
   }
 }
 
 TEST_P(batched_programs, write_outputs_that_are_given) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(7);
   std::vector<sluice::run> runs;
-  std::vector<tensors> given;
+  std::vector<tensors> outputs;
   for (const auto& clip : all) {
-    const auto expected = results_of({what, {clip, shift()}});
-    given.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
-    runs.push_back(
-        {.what = what, .inputs = {clip, shift()}, .outputs = {given.back()[0], given.back()[1]}});
+    const auto expected = results_of({program, {clip, shift()}});
+    outputs.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
+    runs.push_back({.what = program,
+                    .inputs = {clip, shift()},
+                    .outputs = {outputs.back()[0], outputs.back()[1]}});
   }
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto found = answer_of(answers[i]);
-    EXPECT_EQ(found[0], given[i][0]);
-    EXPECT_EQ(found[1], given[i][1]);
-    expect_equal(found, results_of({what, {all[i], shift()}}));
+    EXPECT_EQ(found[0], outputs[i][0]);
+    EXPECT_EQ(found[1], outputs[i][1]);
+    expect_equal(found, results_of({program, {all[i], shift()}}));
   }
   EXPECT_EQ(launches(), sizes{7});
 }
 
 TEST_P(batched_programs, fail_alone) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(6);
   const auto bad = runtime().allocate<float>(samples, stream());
   std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
   runs[2].inputs[0] = tensor(bad.block(), element_type::f32, {1, samples});
   // The memory is freed after the requests have been checked.
   auto answers = submit_together(std::move(runs), {}, [&] {
@@ -70,37 +71,37 @@ TEST_P(batched_programs, fail_alone) {
     if (i == 2) {
       EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] { (void)answer_of(answers[i]); }));
     } else {
-      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
     }
   }
 }
 
 TEST_P(batched_programs, pass_the_failure_of_an_earlier_launch_on_to_the_run_that_reads_it) {
   if (GetParam() != "host") GTEST_SKIP() << "single launches fail on the host device only";
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(6);
   std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
   for (auto& answer : submit_together(runs)) (void)answer_of(answer);
   faults().fail_nth(fault_target::launch, 1);
-  EXPECT_TRUE(
-      throws(errc::library_failure, "", [&] { (void)run(on(), fill{.value = 1, .y = all[2]}); }));
+  EXPECT_TRUE(throws(errc::library_failure, "",
+                     [&] { (void)run(test_executor(), fill{.value = 1, .y = all[2]}); }));
   auto answers = submit_at_once(runs);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i == 2) {
       EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
     } else {
-      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
     }
   }
   EXPECT_EQ(launches(), sizes{5});
 }
 
 TEST_P(batched_programs, leave_out_what_was_cancelled_before) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(6);
   std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
   for (auto& answer : submit_together(runs)) (void)answer_of(answer);
   const request_sender sender{7};
   std::optional<pending<tensors>> cancelled;
@@ -110,71 +111,73 @@ TEST_P(batched_programs, leave_out_what_was_cancelled_before) {
   });
   EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(*cancelled); }));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
   }
   EXPECT_EQ(launches(), sizes{6});
 }
 
 TEST_P(batched_programs, share_no_launch_with_other_shared_inputs_and_other_sizes) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(6);
   const auto other = numbers({n_mels, 1});
   const auto longer = numbers({1, samples + 20});
   std::vector<sluice::run> runs;
   for (std::size_t i = 0; i < 6; ++i) {
-    runs.push_back({.what = what, .inputs = {all[i], i % 2 == 0 ? shift() : other}});
+    runs.push_back({.what = program, .inputs = {all[i], i % 2 == 0 ? shift() : other}});
   }
-  runs.push_back({.what = what, .inputs = {longer, shift()}});
+  runs.push_back({.what = program, .inputs = {longer, shift()}});
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < 6; ++i) {
-    expect_equal(answer_of(answers[i]), results_of({what, {all[i], i % 2 == 0 ? shift() : other}}));
+    expect_equal(answer_of(answers[i]),
+                 results_of({program, {all[i], i % 2 == 0 ? shift() : other}}));
   }
-  expect_equal(answer_of(answers[6]), results_of({what, {longer, shift()}}));
+  expect_equal(answer_of(answers[6]), results_of({program, {longer, shift()}}));
   EXPECT_EQ(launches(), (sizes{3, 3, 1}));
 }
 
 TEST_P(batched_programs, are_bit_for_bit_as_if_alone_on_request) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(5);
   std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
   auto answers = submit_together(std::move(runs), {.bits = result_bits::as_if_alone});
   for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(bits(answer_of(answers[i])[0]), bits(results_of({what, {all[i], shift()}})[0]));
+    EXPECT_EQ(bits(answer_of(answers[i])[0]), bits(results_of({program, {all[i], shift()}})[0]));
   }
   EXPECT_EQ(launches(), sizes(5, 1));
 }
 
 TEST_P(batched_programs, launch_alone_what_cannot_be_stacked) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto strided = numbers({1, 2 * samples}).slice(1, 0, {}, 2);
   const auto clip = numbers({1, samples});
   const auto shift_on_host = get(shift());
   std::vector<sluice::run> runs;
   for (int i = 0; i < 2; ++i) {
-    runs.push_back({.what = what, .inputs = {strided, shift()}});
-    runs.push_back({.what = what, .inputs = {clip, shift_on_host}});
+    runs.push_back({.what = program, .inputs = {strided, shift()}});
+    runs.push_back({.what = program, .inputs = {clip, shift_on_host}});
   }
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < 4; ++i) {
-    expect_equal(answer_of(answers[i]), results_of({what, {i % 2 == 0 ? strided : clip, shift()}}));
+    expect_equal(answer_of(answers[i]),
+                 results_of({program, {i % 2 == 0 ? strided : clip, shift()}}));
   }
   EXPECT_EQ(launches(), sizes(4, 1));
 }
 
 TEST_P(batched_programs, take_inputs_in_memory_of_the_process) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   for (const std::size_t count : {2, 5, 64}) {
     const auto all = clips(count);
     std::vector<sluice::run> runs;
     for (std::size_t i = 0; i < count; ++i) {
       const bool on_host = i % 3 != 1;
       runs.push_back(
-          {.what = what, .inputs = {on_host ? run_input(get(all[i])) : all[i], shift()}});
+          {.what = program, .inputs = {on_host ? run_input(get(all[i])) : all[i], shift()}});
     }
     auto answers = submit_together(std::move(runs));
     for (std::size_t i = 0; i < count; ++i) {
-      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
     }
     EXPECT_EQ(launches(), sizes{count});
   }
@@ -188,20 +191,20 @@ TEST_P(batched_programs, need_no_larger_plan_than_one_run) {
   const auto scratch = prepare_of({.what = spectrogram(),
                                    .inputs = {tensor_spec::of(all[0]), tensor_spec::of(shift())}})
                            .scratch_bytes;
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   for (const bool fits_one : {true, false}) {
     // Not enough for two runs as one. On a host device each run has its own scratch memory. The
     // plans of steps, which may be captured, count twice.
     set_options({.max_device_bytes_of_plan = fits_one ? scratch / 4 * 7 : scratch / 2});
     if (!fits_one) {
       EXPECT_TRUE(throws(errc::unsupported, "max_device_bytes_of_plan", [&] {
-        (void)run(traced(), sluice::run{what, {all[0], shift()}});
+        (void)run(traced(), sluice::run{program, {all[0], shift()}});
       }));
       continue;
     }
-    auto answers = submit_together({{what, {all[0], shift()}}, {what, {all[1], shift()}}});
+    auto answers = submit_together({{program, {all[0], shift()}}, {program, {all[1], shift()}}});
     for (std::size_t i = 0; i < all.size(); ++i) {
-      expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
     }
     EXPECT_EQ(launches(), GetParam() == "host" ? sizes{2} : sizes(2, 1));
   }
@@ -215,13 +218,13 @@ class batched_programs_in_little_room : public batched_programs {
 };
 
 TEST_P(batched_programs_in_little_room, are_cut) {
-  const auto what = spectrogram();
+  const auto program = spectrogram();
   const auto all = clips(33);
   std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip, shift()}});
+  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    expect_equal(answer_of(answers[i]), results_of({what, {all[i], shift()}}));
+    expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
   }
   const auto found = launches();
   EXPECT_EQ(std::accumulate(found.begin(), found.end(), std::size_t{0}), all.size());
@@ -235,13 +238,13 @@ TEST_P(batched_programs, refuse_outputs_that_are_not_per_request) {
   program_builder p;
   const auto x = p.input("x", per_request);
   const auto sum = p.add("sum", reduce{.x = x});
-  const auto what = std::move(p).build({sum}, {.max_in_batch = 4});
-  const auto given = numbers({2, 3});
+  const auto program = std::move(p).build({sum}, {.max_in_batch = 4});
+  const auto input = numbers({2, 3});
   EXPECT_TRUE(throws(errc::invalid_argument, "outputs[0]: is not per request", [&] {
-    (void)results_of({what, {given}});
+    (void)results_of({program, {input}});
   }));
   EXPECT_TRUE(throws(errc::invalid_argument, "outputs[0]: is not per request", [&] {
-    (void)executor_test::run(traced(), run_to_host{what, {given}});
+    (void)executor_test::run(traced(), run_to_host{program, {input}});
   }));
 }
 
@@ -252,13 +255,13 @@ TEST_P(batched_programs, refuse_outputs_that_only_seem_to_be_per_request) {
   const auto window = p.constant("window", host_tensor(element_type::f32, {64}));
   const auto frames =
       p.add("frames", frame_signal{.signal = signal, .window = window, .n_fft = 64, .hop = 16});
-  const auto what = std::move(p).build({frames}, {.max_in_batch = 4});
+  const auto program = std::move(p).build({frames}, {.max_in_batch = 4});
   EXPECT_TRUE(throws(errc::invalid_argument,
                      "outputs[0]: is not per request: its shape is [63, 64] for one run and "
                      "[188, 64] for 3; step 'frames' computes it; axis 0 of an input per request "
                      "counts the runs, and signal has the shape [1000] in one run",
                      [&] {
-                       (void)results_of({what, {numbers({1000})}});
+                       (void)results_of({program, {numbers({1000})}});
                      }));
 }
 
@@ -267,12 +270,12 @@ TEST_P(batched_programs, tell_that_axis_0_counts_the_runs) {
   program_builder p;
   const auto x = p.input("x", per_request);
   const auto y = p.constant("y", host_tensor(element_type::f32, {8}));
-  const auto what = std::move(p).build({p.add("sum", add{.a = x, .b = y})}, {.max_in_batch = 4});
+  const auto program = std::move(p).build({p.add("sum", add{.a = x, .b = y})}, {.max_in_batch = 4});
   EXPECT_TRUE(throws(errc::invalid_argument,
                      "when 2 runs are computed as one; axis 0 of an input per request counts the "
                      "runs, and x has the shape [8] in one run",
                      [&] {
-                       (void)results_of({what, {numbers({8})}});
+                       (void)results_of({program, {numbers({8})}});
                      }));
 }
 

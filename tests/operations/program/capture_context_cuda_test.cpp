@@ -42,9 +42,9 @@ const operation_descriptor& descriptor_of(operation_type<disturbed_copy>) {
   using launch = launch_of<disturbed_copy>;
   static const typed_operation_descriptor<disturbed_copy, std::size_t> descriptor(
       {.name = "disturbed_copy",
-       .infer = [](const disturbed_copy& op, inference& to) -> std::size_t {
-         const auto& x = to.require(op.x);
-         to.result(op.y, x.type, x.shape);
+       .infer = [](const disturbed_copy& op, inference& inference) -> std::size_t {
+         const auto& x = inference.require(op.x);
+         inference.result(op.y, x.type, x.shape);
          return x.bytes();
        },
        .cuda = {.library = "test"},
@@ -98,29 +98,29 @@ class capture_context : public programs {
     const auto copied = p.add("copied", disturbed_copy{.x = x});
     const auto product = p.add("product", gemm{.a = copied, .b = x});
     const auto sum = p.add("sum", add{.a = product, .b = copied});
-    const auto made = std::move(p).build({sum}, {.capture = policy});
+    const auto program = std::move(p).build({sum}, {.capture = policy});
     const auto input = numbers({8, 8});
     const auto expected = bits(alone(add{.a = alone(gemm{.a = input, .b = input}), .b = input}));
     prepared known;
     await([&] {
-      EXPECT_EQ(bits(results_of({made, {input}})[0]), expected);
-      known = prepare_of({.what = made, .inputs = {tensor_spec::of(input)}});
+      EXPECT_EQ(bits(results_of({program, {input}})[0]), expected);
+      known = prepare_of({.what = program, .inputs = {tensor_spec::of(input)}});
       return known.captured || !known.not_captured.empty();
     });
-    for (int i = 0; i < 20; ++i) EXPECT_EQ(bits(results_of({made, {input}})[0]), expected);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(bits(results_of({program, {input}})[0]), expected);
     return known;
   }
 };
 
 TEST_P(capture_context, lets_other_threads_synchronize_the_gpu) {
   for (const auto policy : {capture_policy::at_prepare, capture_policy::automatic}) {
-    const auto attempts = on().status().plans.capture_attempts;
+    const auto attempts = test_executor().status().plans.capture_attempts;
     const auto known = disturbed(policy);
     EXPECT_TRUE(known.captured || known.not_captured == "the graph is not faster")
         << known.not_captured;
     // Those when an executable is made are not counted.
     const auto expected = policy == capture_policy::automatic ? 1U : 0U;
-    EXPECT_EQ(on().status().plans.capture_attempts, attempts + expected);
+    EXPECT_EQ(test_executor().status().plans.capture_attempts, attempts + expected);
   }
   ASSERT_FALSE(seen_during_captures().empty());
   for (const auto status : seen_during_captures()) EXPECT_EQ(status, cudaSuccess);

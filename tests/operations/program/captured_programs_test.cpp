@@ -33,11 +33,11 @@ class captured_programs : public programs {
  protected:
   [[nodiscard]] bool has_graphs() { return runtime().device().id().kind == device_kind::cuda; }
   /// What is known of runs with inputs like `inputs`.
-  prepared prepared_for(const program& of, const std::vector<tensor>& inputs,
+  prepared prepared_for(const program& program, const std::vector<tensor>& inputs,
                         const std::vector<std::optional<tensor_spec>>& outputs = {}) {
     std::vector<tensor_spec> specs;
     for (const auto& input : inputs) specs.push_back(tensor_spec::of(input));
-    return prepare_of({.what = of, .inputs = specs, .outputs = outputs});
+    return prepare_of({.what = program, .inputs = specs, .outputs = outputs});
   }
   /// A program of steps of several libraries over a matrix.
   static program of_many_libraries(const program_options& options) {
@@ -77,9 +77,9 @@ TEST_P(captured_programs, equal_their_steps) {
       for (const auto& input : random.inputs()) inputs.push_back(alone(strided_copy{.x = input}));
       std::vector<operand> outputs;
       if (again > 3) outputs = random_outputs(*this, generator, random.expected(), inputs);
-      std::vector<run_input> given(inputs.begin(), inputs.end());
-      if (generator() % 4 == 0) given[0] = get(inputs[0]);
-      const auto results = results_of({random.get(), given, outputs});
+      std::vector<run_input> run_inputs(inputs.begin(), inputs.end());
+      if (generator() % 4 == 0) run_inputs[0] = get(inputs[0]);
+      const auto results = results_of({random.get(), run_inputs, outputs});
       for (std::size_t i = 0; i < results.size(); ++i) {
         ASSERT_EQ(bits(results[i]), bits(random.expected()[i])) << random.get().text();
       }
@@ -95,7 +95,8 @@ TEST_P(captured_programs, are_in_flight_with_memory_of_their_own) {
   std::vector<pending<tensors>> captured;
   for (int i = 0; i < 40; ++i) inputs.push_back(numbers({24, 64}));
   EXPECT_EQ(prepared_for(early, {inputs[0]}).captured, has_graphs());
-  for (const auto& input : inputs) captured.push_back(submit(on(), sluice::run{early, {input}}));
+  for (const auto& input : inputs)
+    captured.push_back(submit(test_executor(), sluice::run{early, {input}}));
   std::vector<tensors> results;
   for (auto& one : captured) results.push_back(wait(one));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -109,35 +110,35 @@ TEST_P(captured_programs, are_in_flight_with_memory_of_their_own) {
 // Whichever form turns out to be faster, no run differs, and no plan is made again.
 TEST_P(captured_programs, are_made_after_a_few_runs) {
   const auto never = of_many_libraries(not_captured);
-  const auto made = of_many_libraries(captured_later);
+  const auto program = of_many_libraries(captured_later);
   const auto input = numbers({24, 64});
   const auto expected = results_of({never, {input}});
   const auto check = [&] {
-    const auto results = results_of({made, {input}});
+    const auto results = results_of({program, {input}});
     for (std::size_t o = 0; o < expected.size(); ++o) {
       ASSERT_EQ(bits(results[o]), bits(expected[o]));
     }
   };
   check();
-  const auto plans = on().status().plans.made;
-  EXPECT_EQ(on().status().plans.captured, 0U);
+  const auto plans = test_executor().status().plans.made;
+  EXPECT_EQ(test_executor().status().plans.captured, 0U);
   bool was_captured = false;
   await([&] {
     check();
-    const auto known = prepared_for(made, {input});
+    const auto known = prepared_for(program, {input});
     was_captured = was_captured || known.captured;
     return known.captured || !known.not_captured.empty();
   });
   EXPECT_EQ(was_captured, has_graphs());
-  const auto attempts = on().status().plans.capture_attempts;
+  const auto attempts = test_executor().status().plans.capture_attempts;
   EXPECT_EQ(attempts != 0, has_graphs());
   for (int i = 0; i < (has_graphs() && !under_compute_sanitizer() ? 1000 : 20); ++i) check();
-  EXPECT_EQ(on().status().plans.capture_attempts, attempts);
-  const auto known = prepared_for(made, {input});
-  EXPECT_EQ(on().status().plans.captured, known.captured ? 1U : 0U);
-  EXPECT_EQ(on().status().plans.not_captured, known.captured ? 0U : 1U);
+  EXPECT_EQ(test_executor().status().plans.capture_attempts, attempts);
+  const auto known = prepared_for(program, {input});
+  EXPECT_EQ(test_executor().status().plans.captured, known.captured ? 1U : 0U);
+  EXPECT_EQ(test_executor().status().plans.not_captured, known.captured ? 0U : 1U);
   EXPECT_NE(known.captured, !known.not_captured.empty());
-  EXPECT_EQ(on().status().plans.made, plans);
+  EXPECT_EQ(test_executor().status().plans.made, plans);
 }
 
 TEST_P(captured_programs, read_their_constants_at_each_run) {
@@ -147,18 +148,18 @@ TEST_P(captured_programs, read_their_constants_at_each_run) {
   const auto offsets = numbers({4, 4});
   const auto product = p.add("product", gemm{.a = x, .b = factors});
   const auto fixed = p.constant("offsets", get(offsets));
-  const program made =
+  const program program =
       std::move(p).build({p.add("sum", add{.a = product, .b = fixed})}, captured_early);
   for (int i = 0; i < 10; ++i) {
     const auto input = numbers({4, 4});
     (void)alone(strided_copy{.x = numbers({4, 4}), .y = factors});
-    const auto result = results_of({made, {input}})[0];
+    const auto result = results_of({program, {input}})[0];
     const auto expected = alone(add{.a = alone(gemm{.a = input, .b = factors}), .b = offsets});
     ASSERT_EQ(bits(result), bits(expected));
   }
   const auto input = numbers({4, 4});
   runtime().deallocate(factors.block());
-  EXPECT_TRUE(throws(errc::stale_ref, "product.b", [&] { (void)results_of({made, {input}}); }));
+  EXPECT_TRUE(throws(errc::stale_ref, "product.b", [&] { (void)results_of({program, {input}}); }));
 }
 
 // Libraries choose kernels by the alignment of addresses.
@@ -167,15 +168,15 @@ TEST_P(captured_programs, have_the_bits_of_their_steps_whatever_the_alignment) {
   const auto a = p.input("a");
   const auto b = p.input("b");
   const auto product = p.add("product", gemm{.a = a, .b = b});
-  const program made =
+  const program program =
       std::move(p).build({p.add("sum", add{.a = product, .b = product})}, captured_early);
   const auto memory = numbers({2 * 96 * 96 + 100});
   for (const std::int64_t shift : {0, 1, 2, 4, 8, 16, 32, 64, 3}) {
     const auto one = memory.slice(0, shift, shift + 96 * 96).reshape({96, 96});
     const auto other = memory.slice(0, shift + 96 * 96, shift + 2 * 96 * 96).reshape({96, 96});
-    EXPECT_EQ(prepared_for(made, {one, other}).captured, has_graphs());
+    EXPECT_EQ(prepared_for(program, {one, other}).captured, has_graphs());
     const auto expected = alone(gemm{.a = one, .b = other});
-    EXPECT_EQ(bits(results_of({made, {one, other}})[0]),
+    EXPECT_EQ(bits(results_of({program, {one, other}})[0]),
               bits(alone(add{.a = expected, .b = expected})))
         << "shift " << shift;
   }
@@ -187,17 +188,17 @@ TEST_P(captured_programs, run_step_by_step_with_memory_of_another_kind) {
                            ? open_device(GetParam())
                            : opened_device(),
                        runtime_options{.resource = make_direct_resource({.tracked = true})});
-  const auto made = of_many_libraries(captured_early);
+  const auto program = of_many_libraries(captured_early);
   const auto never = of_many_libraries(not_captured);
   const auto stream = other.create_stream();
   std::mt19937_64 generator = make_generator();
   const auto values = random_values<float>(generator, 24 * 64);
   auto* const exported = export_dlpack(other, tensor(test::upload(other, stream, values)));
   const tensor imported = import_dlpack(runtime(), exported, {.ready = true}).reshape({24, 64});
-  const auto own = alone(strided_copy{.x = imported});
-  const auto expected = results_of({never, {own}});
+  const auto copy = alone(strided_copy{.x = imported});
+  const auto expected = results_of({never, {copy}});
   for (int i = 0; i < 40; ++i) {
-    const auto results = results_of({made, {i % 2 == 0 ? imported : own}});
+    const auto results = results_of({program, {i % 2 == 0 ? imported : copy}});
     for (std::size_t o = 0; o < expected.size(); ++o) {
       ASSERT_EQ(bits(results[o]), bits(expected[o])) << "run " << i;
     }
@@ -242,11 +243,11 @@ TEST_P(captured_programs, say_why_they_are_not) {
 
 TEST_P(captured_programs, that_are_automatic_gain_from_it) {
   if (!has_graphs()) GTEST_SKIP() << "the host device has no graphs";
-  const auto reason_of = [&](const program& made, const tensor& input) {
+  const auto reason_of = [&](const program& program, const tensor& input) {
     std::string reason;
     await([&] {
-      (void)results_of({made, {input}});
-      reason = prepared_for(made, {input}).not_captured;
+      (void)results_of({program, {input}});
+      reason = prepared_for(program, {input}).not_captured;
       return !reason.empty();
     });
     return reason;
@@ -275,10 +276,10 @@ TEST_P(captured_programs, are_made_beside_other_work) {
   std::vector<std::thread> others;
   for (std::uint64_t t = 0; t < 2; ++t) {
     others.emplace_back([&, t] {
-      std::mt19937_64 own(t);
+      std::mt19937_64 thread_generator(t);
       const auto mine = runtime().create_stream();
       while (!ended) {
-        const auto values = random_values<float>(own, 1 + own() % 5000);
+        const auto values = random_values<float>(thread_generator, 1 + thread_generator() % 5000);
         const auto block = test::upload(runtime(), mine, values);
         if (test::download(block, mine) != values) ++wrong;
         runtime().reap_pending();
@@ -297,21 +298,22 @@ TEST_P(captured_programs, are_made_beside_other_work) {
   for (int round = 0; round < (under_compute_sanitizer() ? 2 : 12); ++round) {
     const random_program random(*this, generator, 3 + generator() % 8, captured_early);
     for (int again = 0; again < 3; ++again) {
-      auto answer =
-          submit(on(), sluice::run{random.get(), std::vector<run_input>(random.inputs().begin(),
-                                                                        random.inputs().end())});
+      auto answer = submit(
+          test_executor(),
+          sluice::run{random.get(),
+                      std::vector<run_input>(random.inputs().begin(), random.inputs().end())});
       // The lane itself allocates, transfers, launches and frees meanwhile.
       do {
         const auto x = numbers({100});
         ASSERT_EQ(bits(alone(multiply{.a = x, .b = x})), bits(alone(multiply{.a = x, .b = x})));
-        on().work();
+        test_executor().work();
       } while (!answer.answered());
       const auto results = wait(answer);
       for (std::size_t i = 0; i < results.size(); ++i) {
         ASSERT_EQ(bits(results[i]), bits(random.expected()[i])) << random.get().text();
       }
     }
-    EXPECT_EQ(on().status().plans.captured != 0, has_graphs());
+    EXPECT_EQ(test_executor().status().plans.captured != 0, has_graphs());
   }
   ended = true;
   for (auto& other : others) other.join();
@@ -322,13 +324,13 @@ TEST_P(captured_programs, are_made_beside_other_work) {
 TEST_P(captured_programs, are_evicted_while_they_run) {
   const auto input = numbers({24, 64});
   const auto expected = results_of({of_many_libraries(not_captured), {input}});
-  const std::vector<program> made{of_many_libraries(captured_early),
-                                  of_many_libraries(captured_early),
-                                  of_many_libraries(captured_early)};
+  const std::vector<program> all_programs{of_many_libraries(captured_early),
+                                          of_many_libraries(captured_early),
+                                          of_many_libraries(captured_early)};
   const auto few = make_executor({.max_plan_bytes = 1});
   for (int round = 0; round < (under_compute_sanitizer() ? 1 : 6); ++round) {
     std::vector<pending<tensors>> answers;
-    for (const auto& one : made) {
+    for (const auto& one : all_programs) {
       for (int i = 0; i < 4; ++i) answers.push_back(submit(*few, sluice::run{one, {input}}));
     }
     for (auto& answer : answers) {
@@ -363,11 +365,11 @@ TEST_P(captured_programs, return_their_memory) {
 
 // The workspace of the lane grows, and shrinks after 256 launches that need less.
 TEST_P(captured_programs, do_not_use_the_workspace_of_the_lane) {
-  const auto made = of_many_libraries(captured_early);
+  const auto program = of_many_libraries(captured_early);
   const auto input = numbers({24, 64});
   const auto expected = results_of({of_many_libraries(not_captured), {input}});
   const auto check = [&] {
-    const auto results = results_of({made, {input}});
+    const auto results = results_of({program, {input}});
     for (std::size_t o = 0; o < expected.size(); ++o) {
       ASSERT_EQ(bits(results[o]), bits(expected[o]));
     }
@@ -413,15 +415,15 @@ class counting_device final : public forwarding_device {
     ++others;
     forwarding_device::wait(s, e, value);
   }
-  void copy(void* to, const void* from, std::size_t bytes, copy_direction direction,
+  void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
             native_stream* s) override {
     ++others;
-    forwarding_device::copy(to, from, bytes, direction, s);
+    forwarding_device::copy(destination, source, bytes, direction, s);
   }
-  void fill(void* to, const void* value, std::size_t size, std::size_t count,
+  void fill(void* destination, const void* value, std::size_t size, std::size_t count,
             native_stream* s) override {
     ++others;
-    forwarding_device::fill(to, value, size, count, s);
+    forwarding_device::fill(destination, value, size, count, s);
   }
 };
 
@@ -439,16 +441,16 @@ class counted_captures : public captured_programs {
 TEST_P(counted_captures, are_one_record_for_each_run) {
   if (!has_graphs()) GTEST_SKIP() << "the device has no graphs";
   constexpr std::uint64_t runs = 50;
-  const auto what = of_many_libraries(captured_early);
+  const auto program = of_many_libraries(captured_early);
   const auto input = numbers({24, 64});
   // Outputs that are given need no allocation, which would be ordered behind a free.
-  const auto given = results_of({what, {input}});
-  const std::vector<operand> outputs(given.begin(), given.end());
-  (void)results_of({what, {input}, outputs});
-  EXPECT_EQ(on().status().plans.captured, 2U) << "without given outputs and with them";
+  const auto results = results_of({program, {input}});
+  const std::vector<operand> outputs(results.begin(), results.end());
+  (void)results_of({program, {input}, outputs});
+  EXPECT_EQ(test_executor().status().plans.captured, 2U) << "without given outputs and with them";
   const auto records = counting().records.load();
   const auto others = counting().others.load();
-  for (std::uint64_t i = 0; i < runs; ++i) (void)results_of({what, {input}, outputs});
+  for (std::uint64_t i = 0; i < runs; ++i) (void)results_of({program, {input}, outputs});
   EXPECT_EQ(counting().records - records, runs);
   EXPECT_EQ(counting().others - others, 0U);
 }

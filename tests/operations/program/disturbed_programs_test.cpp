@@ -41,21 +41,21 @@ class disturbed_programs : public programs {
 /// without waiting for any.
 class client {
  public:
-  client(std::shared_ptr<device_service> service, const random_program& of,
+  client(std::shared_ptr<device_service> service, const random_program& program,
          executor_options options)
-      : executor_(std::move(service), nullptr, options), of_(of) {
+      : executor_(std::move(service), nullptr, options), program_(program) {
     executor_.on_wake([alarm = alarm_] { alarm->ring(); });
   }
   /// Submits a write of all constants, then a run.
-  void submit(std::vector<tensor> constants, sluice::run asked) {
+  void submit(std::vector<tensor> constants, sluice::run request) {
     for (std::size_t i = 0; i < constants.size(); ++i) {
       pending_answer written(alarm_);
-      executor_.submit(strided_copy{.x = constants[i], .y = of_.constants()[i]}, {},
+      executor_.submit(strided_copy{.x = constants[i], .y = program_.constants()[i]}, {},
                        written.token());
       writes_.push_back(std::move(written));
     }
     pending<tensors> result(alarm_);
-    executor_.submit(std::move(asked), {}, result.token());
+    executor_.submit(std::move(request), {}, result.token());
     runs_.push_back(std::move(result));
   }
   /// Waits for the answers to all runs.
@@ -76,7 +76,7 @@ class client {
 
   std::shared_ptr<alarm> alarm_ = std::make_shared<alarm>();
   executor executor_;
-  const random_program& of_;
+  const random_program& program_;
   std::vector<pending_answer> writes_;
   std::vector<pending<tensors>> runs_;
 };
@@ -87,27 +87,27 @@ TEST_P(disturbed_programs, equal_their_steps) {
   auto generator = make_generator();
   for (int round = 0; round < (under_compute_sanitizer() ? 1 : 8); ++round) {
     struct session {
-      std::unique_ptr<random_program> made;
+      std::unique_ptr<random_program> program;
       std::vector<std::vector<tensor>> constants;  // by run
-      std::vector<sluice::run> asked;
+      std::vector<sluice::run> requests;
       std::vector<tensors> results;
       std::optional<error> failure;
     };
     std::vector<session> all(clients);
     for (auto& s : all) {
-      s.made = std::make_unique<random_program>(*this, generator, 1 + generator() % 20);
+      s.program = std::make_unique<random_program>(*this, generator, 1 + generator() % 20);
       for (std::size_t i = 0; i < runs; ++i) {
         auto& constants = s.constants.emplace_back();
-        for (const auto& c : s.made->constants()) constants.push_back(numbers(c.shape()));
+        for (const auto& c : s.program->constants()) constants.push_back(numbers(c.shape()));
         std::vector<tensor> inputs;
-        for (const auto& input : s.made->inputs()) {
+        for (const auto& input : s.program->inputs()) {
           inputs.push_back(alone(strided_copy{.x = input}));
         }
         // Each program has several executables.
         std::vector<operand> outputs;
-        if (i % 2 != 0) outputs = random_outputs(*this, generator, s.made->expected(), inputs);
-        s.asked.push_back(
-            {s.made->get(), {inputs.begin(), inputs.end()}, outputs, s.made->scalars()});
+        if (i % 2 != 0) outputs = random_outputs(*this, generator, s.program->expected(), inputs);
+        s.requests.push_back(
+            {s.program->get(), {inputs.begin(), inputs.end()}, outputs, s.program->scalars()});
       }
     }
     std::vector<std::thread> threads;
@@ -115,9 +115,10 @@ TEST_P(disturbed_programs, equal_their_steps) {
       threads.emplace_back([this, &s] {
         try {
           // The cache keeps one executable.
-          client by(service(), *s.made, {.max_plan_bytes = 1});
-          for (std::size_t i = 0; i < runs; ++i) by.submit(s.constants[i], s.asked[i]);
-          s.results = by.results();
+          client session_client(service(), *s.program, {.max_plan_bytes = 1});
+          for (std::size_t i = 0; i < runs; ++i)
+            session_client.submit(s.constants[i], s.requests[i]);
+          s.results = session_client.results();
         } catch (const error& why) {
           s.failure = why;
         }
@@ -125,16 +126,16 @@ TEST_P(disturbed_programs, equal_their_steps) {
     }
     for (auto& thread : threads) thread.join();
     for (auto& s : all) {
-      ASSERT_FALSE(s.failure) << s.failure->what() << "\n" << s.made->get().text();
+      ASSERT_FALSE(s.failure) << s.failure->what() << "\n" << s.program->get().text();
       for (std::size_t i = 0; i < runs; ++i) {
         for (std::size_t c = 0; c < s.constants[i].size(); ++c) {
-          (void)alone(strided_copy{.x = s.constants[i][c], .y = s.made->constants()[c]});
+          (void)alone(strided_copy{.x = s.constants[i][c], .y = s.program->constants()[c]});
         }
-        s.made->repeat_steps();
+        s.program->repeat_steps();
         for (std::size_t o = 0; o < s.results[i].size(); ++o) {
-          ASSERT_EQ(bits(s.results[i][o]), bits(s.made->expected()[o]))
+          ASSERT_EQ(bits(s.results[i][o]), bits(s.program->expected()[o]))
               << "run " << i << ", output " << o << "\n"
-              << s.made->get().text();
+              << s.program->get().text();
         }
       }
     }
@@ -153,22 +154,22 @@ TEST_P(disturbed_programs, survive_failures) {
     for (const auto& e : random.expected()) expected.push_back(bits(e));
     for (int i = 0; i < 30; ++i) {
       const std::vector<tensor> inputs = random.inputs();
-      std::vector<run_input> given(inputs.begin(), inputs.end());
-      if (i % 3 == 0) given[0] = get(inputs[0]);
+      std::vector<run_input> run_inputs(inputs.begin(), inputs.end());
+      if (i % 3 == 0) run_inputs[0] = get(inputs[0]);
       constexpr std::array targets{fault_target::launch, fault_target::copy,
                                    fault_target::allocation};
       const auto target = targets[generator() % targets.size()];
       faults().fail_nth(target, 1 + generator() % 3, 1 + generator() % 2);
       std::optional<tensors> results;
       try {
-        results = results_of({random.get(), given, {}, random.scalars()});
+        results = results_of({random.get(), run_inputs, {}, random.scalars()});
       } catch (const error& why) {
         ++failed;
         const std::array codes{errc::library_failure, errc::out_of_memory, errc::upstream_failed};
         ASSERT_NE(std::find(codes.begin(), codes.end(), why.code()), codes.end()) << why.what();
       }
       faults().fail_nth(target, 0);
-      if (!results) results = results_of({random.get(), given, {}, random.scalars()});
+      if (!results) results = results_of({random.get(), run_inputs, {}, random.scalars()});
       for (std::size_t o = 0; o < expected.size(); ++o) {
         ASSERT_EQ(bits((*results)[o]), expected[o]) << random.get().text();
       }
@@ -182,13 +183,13 @@ TEST_P(disturbed_programs, tell_why_their_constants_are_not_there) {
   program_builder p;
   const auto x = p.input("x");
   const auto c = p.constant("c", host_tensor(std::vector<float>{2}));
-  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
+  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
   const auto input = small(1);
   faults().fail_nth(fault_target::copy, 1);
   EXPECT_TRUE(throws(errc::library_failure, "scripted failure", [&] {
-    (void)results_of({made, {input}});
+    (void)results_of({program, {input}});
   }));
-  EXPECT_EQ(values(results_of({made, {input}})[0]), std::vector<float>{3});
+  EXPECT_EQ(values(results_of({program, {input}})[0]), std::vector<float>{3});
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, disturbed_programs, every_device(), parameter_name);

@@ -55,7 +55,7 @@ class graph_arguments_test : public ::testing::Test {
 
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] cudaGraphExec_t executable() const { return executable_; }
-  [[nodiscard]] float* at(std::size_t byte) const {
+  [[nodiscard]] float* address(std::size_t byte) const {
     return reinterpret_cast<float*>(memory_ + byte);
   }
   /// Captures `work(x, y)` twice.
@@ -66,7 +66,7 @@ class graph_arguments_test : public ::testing::Test {
         captured_address{memory_ + 256, memory_ + 1536, 2 * sizeof(float)}};
     for (std::size_t i = 0; i < 2; ++i) {
       check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-      work(at(i == 0 ? 0 : 1024), at(i == 0 ? 256 : 1536));
+      work(address(i == 0 ? 0 : 1024), address(i == 0 ? 256 : 1536));
       check(cudaStreamEndCapture(stream_, &graphs_[i]));
     }
     auto found = graph_arguments::find(graphs_[0], graphs_[1], addresses);
@@ -97,10 +97,10 @@ class graph_arguments_test : public ::testing::Test {
 TEST_F(graph_arguments_test, are_found_within_structures) {
   auto found = find([&](float* x, float* y) { enqueue_sum(stream(), x, y); });
   ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(launch(*found, at(2048), at(2304), 1, 2), 3);
-  EXPECT_EQ(launch(*found, at(2048), at(2304), 3, 4), 7);
-  EXPECT_EQ(launch(*found, at(2052), at(2304), 5, 6), 11);
-  EXPECT_EQ(launch(*found, at(2052), at(3000), 7, 8), 15);
+  EXPECT_EQ(launch(*found, address(2048), address(2304), 1, 2), 3);
+  EXPECT_EQ(launch(*found, address(2048), address(2304), 3, 4), 7);
+  EXPECT_EQ(launch(*found, address(2052), address(2304), 5, 6), 11);
+  EXPECT_EQ(launch(*found, address(2052), address(3000), 7, 8), 15);
 }
 
 TEST_F(graph_arguments_test, are_no_differences_of_addresses) {
@@ -119,7 +119,7 @@ TEST_F(graph_arguments_test, are_not_of_more_memory_than_there_is) {
 }
 
 TEST_F(graph_arguments_test, are_all_of_the_addresses) {
-  EXPECT_FALSE(find([&](float*, float* y) { enqueue_sum(stream(), at(2048), y); }));
+  EXPECT_FALSE(find([&](float*, float* y) { enqueue_sum(stream(), address(2048), y); }));
 }
 
 TEST_F(graph_arguments_test, are_none_that_cannot_be_read) {
@@ -153,10 +153,10 @@ TEST_F(graph_arguments_test, are_set_again_after_a_failure) {
                         : real.graph_set_kernel_params(executable, node, params);
   };
   (void)cuda::exchange_driver(failing);
-  const std::array<void*, 2> addresses{at(2048), at(2304)};
+  const std::array<void*, 2> addresses{address(2048), address(2304)};
   EXPECT_EQ(found->set(executable(), addresses), cudaErrorMemoryAllocation);
-  check(cudaMemset(at(2304), 0, 2 * sizeof(float)));
-  EXPECT_EQ(launch(*found, at(2048), at(2304), 1, 2), 3);
+  check(cudaMemset(address(2304), 0, 2 * sizeof(float)));
+  EXPECT_EQ(launch(*found, address(2048), address(2304), 1, 2), 3);
   (void)cuda::exchange_driver(real);
   EXPECT_EQ(calls, 3);
 }
@@ -187,9 +187,9 @@ const operation_descriptor& descriptor_of(operation_type<copy_by_distance>) {
   using launch = launch_of<copy_by_distance>;
   static const typed_operation_descriptor<copy_by_distance, std::size_t> descriptor(
       {.name = "copy_by_distance",
-       .infer = [](const copy_by_distance& op, inference& to) -> std::size_t {
-         const auto& x = to.require(op.x);
-         to.result(op.y, x.type, x.shape);
+       .infer = [](const copy_by_distance& op, inference& inference) -> std::size_t {
+         const auto& x = inference.require(op.x);
+         inference.result(op.y, x.type, x.shape);
          return x.size();
        },
        .cuda = {.library = "test"},
@@ -240,18 +240,18 @@ TEST_P(arguments_of_programs, change_with_the_addresses) {
   const auto x = p.input("x");
   const auto product = p.add("product", gemm{.a = x, .b = x});
   const auto twice = p.add("twice", add{.a = product, .b = product});
-  const auto made = std::move(p).build({p.add("sum", add{.a = twice, .b = x})},
-                                       {.capture = capture_policy::at_prepare});
+  const auto program = std::move(p).build({p.add("sum", add{.a = twice, .b = x})},
+                                          {.capture = capture_policy::at_prepare});
   const std::vector<tensor> inputs{numbers({8, 8}), numbers({8, 8})};
   const std::vector<tensor> outputs{numbers({8, 8}), numbers({8, 8})};
   const auto run_of = [&](std::size_t input, std::size_t output) {
-    const auto result = results_of({made, {inputs[input]}, {outputs[output]}})[0];
+    const auto result = results_of({program, {inputs[input]}, {outputs[output]}})[0];
     const auto squared = alone(gemm{.a = inputs[input], .b = inputs[input]});
     EXPECT_EQ(bits(result),
               bits(alone(add{.a = alone(add{.a = squared, .b = squared}), .b = inputs[input]})));
   };
   run_of(0, 0);
-  EXPECT_EQ(on().status().plans.captured, 1U);
+  EXPECT_EQ(test_executor().status().plans.captured, 1U);
   auto before = sets.load();
   EXPECT_GT(before, 0);
   run_of(0, 0);
@@ -284,7 +284,7 @@ TEST_P(arguments_of_programs, are_replaced_by_copies_where_they_cannot_be_read) 
         ASSERT_EQ(bits(results[i]), bits(random.expected()[i])) << random.get().text();
       }
     }
-    EXPECT_GT(on().status().plans.captured, 0U);
+    EXPECT_GT(test_executor().status().plans.captured, 0U);
   }
   EXPECT_EQ(sets, before);
 }
@@ -294,21 +294,21 @@ TEST_P(arguments_of_programs, are_not_derived_from_addresses) {
   program_builder p;
   const auto x = p.input("x");
   const auto copied = p.add("copied", copy_by_distance{.x = x});
-  const auto made = std::move(p).build({p.add("sum", add{.a = copied, .b = copied})},
-                                       {.capture = capture_policy::at_prepare});
+  const auto program = std::move(p).build({p.add("sum", add{.a = copied, .b = copied})},
+                                          {.capture = capture_policy::at_prepare});
   // As often as launches may be refused before a program is not captured any more, and more.
   for (int i = 0; i < 20; ++i) {
     const auto input = numbers({128}).slice(0, 1, 101);
-    EXPECT_EQ(bits(results_of({made, {input}})[0]), bits(alone(add{.a = input, .b = input})));
+    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = input, .b = input})));
   }
   const auto memory = numbers({128});
   for (const std::int64_t shift : {1, 3, 5, 7, 1}) {
     const auto input = memory.slice(0, shift, shift + 100);
-    EXPECT_EQ(bits(results_of({made, {input}})[0]), bits(alone(add{.a = input, .b = input})))
+    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = input, .b = input})))
         << "shift " << shift;
   }
   const auto known =
-      prepare_of({.what = made, .inputs = {tensor_spec::of(memory.slice(0, 1, 101))}});
+      prepare_of({.what = program, .inputs = {tensor_spec::of(memory.slice(0, 1, 101))}});
   EXPECT_TRUE(known.captured) << known.not_captured;
 }
 
@@ -320,11 +320,11 @@ TEST_P(arguments_of_programs, let_large_inputs_be_captured) {
     program_builder p;
     auto sum = p.input("x");
     for (int i = 0; i < 4; ++i) sum = p.add("sum", add{.a = sum, .b = sum});
-    const auto made = std::move(p).build({sum}, {.capture = capture_policy::automatic});
+    const auto program = std::move(p).build({sum}, {.capture = capture_policy::automatic});
     prepared known;
     await([&] {
-      (void)results_of({made, {input}});
-      known = prepare_of({.what = made, .inputs = {tensor_spec::of(input)}});
+      (void)results_of({program, {input}});
+      known = prepare_of({.what = program, .inputs = {tensor_spec::of(input)}});
       return known.captured || !known.not_captured.empty();
     });
     return known.not_captured;
@@ -346,14 +346,14 @@ TEST_P(arguments_of_programs, are_replaced_by_copies_where_the_driver_refuses_th
   (void)cuda::exchange_driver(refusing);
   program_builder p;
   const auto x = p.input("x");
-  const auto made = std::move(p).build({p.add("sum", add{.a = x, .b = x})},
-                                       {.capture = capture_policy::at_prepare});
+  const auto program = std::move(p).build({p.add("sum", add{.a = x, .b = x})},
+                                          {.capture = capture_policy::at_prepare});
   const auto before = sets.load();
   for (int i = 0; i < 3; ++i) {
     const auto input = numbers({8, 8});
-    EXPECT_EQ(bits(results_of({made, {input}})[0]), bits(alone(add{.a = input, .b = input})));
+    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = input, .b = input})));
   }
-  EXPECT_EQ(on().status().plans.captured, 1U);
+  EXPECT_EQ(test_executor().status().plans.captured, 1U);
   EXPECT_EQ(sets, before + 1) << "during the capture";
 }
 

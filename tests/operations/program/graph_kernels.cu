@@ -12,8 +12,8 @@ struct addresses {
   const float* first;
 };
 
-__global__ void sum(char, addresses of) {
-  *of.y = *of.first + *of.second;
+__global__ void sum(char, addresses arguments) {
+  *arguments.y = *arguments.first + *arguments.second;
 }
 __global__ void copy_by_distance(float* y, std::ptrdiff_t from_y_to_x) {
   *y = y[from_y_to_x];
@@ -35,16 +35,16 @@ __global__ void copy_from_boundary(const float* x, float* y, std::size_t count,
 
 }  // namespace
 
-void enqueue_sum(cudaStream_t on, const float* x, float* y) {
-  sum<<<1, 1, 0, on>>>('a', addresses{1, 'b', x + 1, y, x});
+void enqueue_sum(cudaStream_t stream, const float* x, float* y) {
+  sum<<<1, 1, 0, stream>>>('a', addresses{1, 'b', x + 1, y, x});
 }
-void enqueue_copy_by_distance(cudaStream_t on, float* y, std::ptrdiff_t from_y_to_x) {
-  copy_by_distance<<<1, 1, 0, on>>>(y, from_y_to_x);
+void enqueue_copy_by_distance(cudaStream_t stream, float* y, std::ptrdiff_t from_y_to_x) {
+  copy_by_distance<<<1, 1, 0, stream>>>(y, from_y_to_x);
 }
 
-void enqueue_copy_from_boundary(cudaStream_t on, const float* x, float* y, std::size_t count,
+void enqueue_copy_from_boundary(cudaStream_t stream, const float* x, float* y, std::size_t count,
                                 std::size_t boundary) {
-  copy_from_boundary<<<1, 1, 0, on>>>(x, y, count, boundary);
+  copy_from_boundary<<<1, 1, 0, stream>>>(x, y, count, boundary);
 }
 
 }  // namespace sluice::test

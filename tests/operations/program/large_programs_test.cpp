@@ -74,15 +74,16 @@ TEST_P(large_programs, take_many_steps) {
 TEST_P(large_programs, refuse_one_of_many_outputs_that_shares_memory) {
   const auto x = numbers({2, 1});
   const auto y = numbers({2, 100});
-  const auto what = sums(100);
+  const auto program = sums(100);
   auto outputs = columns_of(y);
   outputs[70] = operand(y.slice(1, 30, 31));
-  EXPECT_TRUE(throws(errc::invalid_argument, "outputs[70]: shares memory with outputs[30]",
-                     [&] { (void)results_of({.what = what, .inputs = {x}, .outputs = outputs}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "outputs[70]: shares memory with outputs[30]", [&] {
+    (void)results_of({.what = program, .inputs = {x}, .outputs = outputs});
+  }));
   // An output may be an input, or overlap one, which is read before.
   const auto first = values(y.slice(1, 5, 6));
   outputs = columns_of(y);
-  (void)results_of({.what = what, .inputs = {y.slice(1, 5, 6)}, .outputs = outputs});
+  (void)results_of({.what = program, .inputs = {y.slice(1, 5, 6)}, .outputs = outputs});
   const auto found = values(y);
   for (std::size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(found[i], first[i / 100] + static_cast<float>(i % 100)) << i;
@@ -110,9 +111,9 @@ TEST(scratch_layout, of_many_buffers_is_compact_and_without_overlaps) {
       ASSERT_EQ(b.offset % 256, 0U);
       ASSERT_LE(b.offset + b.bytes, total);
       std::size_t sum = 0;  // of what is needed when this one begins to be
-      for (auto at = by_first.lower_bound(b.first - std::min<std::size_t>(b.first, 20));
-           at != by_first.upper_bound(b.first); ++at) {
-        const auto& other = *at->second;
+      for (auto entry = by_first.lower_bound(b.first - std::min<std::size_t>(b.first, 20));
+           entry != by_first.upper_bound(b.first); ++entry) {
+        const auto& other = *entry->second;
         if (other.last < b.first) continue;
         sum += (other.bytes + 255) / 256 * 256;
         if (&other == &b || other.bytes == 0 || b.bytes == 0) continue;

@@ -71,8 +71,8 @@ class malformed_programs : public programs {
     with.image = picture;
     with.filters = filters_;
     if (mutate) mutate(with, p);
-    const auto or_else = [](operand& given, const program_value& usual) {
-      if (!given) given = usual;
+    const auto or_else = [](operand& value, const program_value& usual) {
+      if (!value) value = usual;
     };
     const auto frames = p.add(
         "frames", frame_signal{.signal = with.signal, .window = with.window, .hop = with.hop});
@@ -103,17 +103,17 @@ class malformed_programs : public programs {
   /// Expects that a run is refused with a text that begins with `text`.
   void refused(errc code, const std::string& text, const std::function<sluice::run()>& make) {
     SCOPED_TRACE(text);
-    const auto asked = make();
+    const auto request = make();
     const auto before = runtime().statistics();
-    const auto queue = on().status();
-    const auto why = error_of([&] { return results_of(asked); });
+    const auto queue = test_executor().status();
+    const auto why = error_of([&] { return results_of(request); });
     ASSERT_TRUE(why) << "nothing was refused";
     EXPECT_EQ(why->code(), code) << why->what();
     EXPECT_EQ(std::string(why->what()).substr(0, text.size()), text);
     EXPECT_EQ(runtime().statistics().launches, before.launches);
     EXPECT_EQ(runtime().statistics().blocks, before.blocks);
-    EXPECT_EQ(on().status().plans.made, queue.plans.made);
-    EXPECT_EQ(on().status().requests, 0U);
+    EXPECT_EQ(test_executor().status().plans.made, queue.plans.made);
+    EXPECT_EQ(test_executor().status().requests, 0U);
   }
   void refused_step(errc code, const std::string& step, const std::string& argument,
                     const mutation& mutate) {
@@ -121,9 +121,9 @@ class malformed_programs : public programs {
   }
   void refused_run(errc code, const std::string& text, const run_mutation& mutate) {
     refused(code, text, [&] {
-      auto asked = valid();
-      mutate(asked);
-      return asked;
+      auto request = valid();
+      mutate(request);
+      return request;
     });
   }
 
@@ -191,12 +191,12 @@ TEST_P(malformed_programs, are_refused_alike_within_others) {
 }
 
 TEST_P(malformed_programs, are_refused_by_the_view_that_cannot_be) {
-  const auto refused_view = [&](const char* name, const auto& of) {
+  const auto refused_view = [&](const char* name, const auto& view) {
     program_builder p;
     const auto clip = p.input("clip");
-    const program made = std::move(p).build({p.add("copied", strided_copy{.x = of(clip)})});
+    const program program = std::move(p).build({p.add("copied", strided_copy{.x = view(clip)})});
     refused(invalid, std::string("view 'clip.") + name + "': ", [&] {
-      return sluice::run{made, {clip_}};
+      return sluice::run{program, {clip_}};
     });
   };
   refused_view("transposed()", [](const auto& x) { return x.transposed(); });
@@ -227,28 +227,30 @@ TEST_P(malformed_programs, are_refused_if_a_size_overflows) {
 }
 
 TEST_P(malformed_programs, take_the_inputs_and_scalars_that_they_have) {
-  refused_run(invalid, "what: is no program", [](auto& asked) { asked.what = program(); });
+  refused_run(invalid, "what: is no program", [](auto& request) { request.what = program(); });
   refused_run(invalid, "inputs: there are 0, but the program takes 2",
-              [](auto& asked) { asked.inputs.clear(); });
+              [](auto& request) { request.inputs.clear(); });
   refused_run(invalid, "inputs: there are 1, but the program takes 2",
-              [](auto& asked) { asked.inputs.pop_back(); });
+              [](auto& request) { request.inputs.pop_back(); });
   refused_run(invalid, "inputs: there are 3, but the program takes 2",
-              [&](auto& asked) { asked.inputs.emplace_back(clip_); });
-  refused_run(invalid, "picture: is not given", [](auto& asked) { asked.inputs[1] = run_input(); });
+              [&](auto& request) { request.inputs.emplace_back(clip_); });
+  refused_run(invalid, "picture: is not given",
+              [](auto& request) { request.inputs[1] = run_input(); });
   refused_run(invalid, "scalars: there are 0, but the program takes 1",
-              [](auto& asked) { asked.scalars.clear(); });
+              [](auto& request) { request.scalars.clear(); });
   refused_run(invalid, "scalars: there are 2, but the program takes 1",
-              [](auto& asked) { asked.scalars.emplace_back(1); });
+              [](auto& request) { request.scalars.emplace_back(1); });
   program_builder other;
   const auto of_program = other.scalar("gain");
   refused_run(invalid, "gain: is a scalar of a program",
-              [&](auto& asked) { asked.scalars[0] = of_program; });
+              [&](auto& request) { request.scalars[0] = of_program; });
   refused_run(invalid,
-              "step 'frames': signal: ", [&](auto& asked) { asked.inputs[0] = integers_; });
-  refused_run(invalid,
-              "step 'frames': signal: ", [&](auto& asked) { asked.inputs[0] = get(integers_); });
-  refused_run(invalid, "step 'filtered': x: ", [&](auto& asked) {
-    asked.inputs[1] = numbers({1, 3, 6});
+              "step 'frames': signal: ", [&](auto& request) { request.inputs[0] = integers_; });
+  refused_run(invalid, "step 'frames': signal: ", [&](auto& request) {
+    request.inputs[0] = get(integers_);
+  });
+  refused_run(invalid, "step 'filtered': x: ", [&](auto& request) {
+    request.inputs[1] = numbers({1, 3, 6});
   });
 }
 
@@ -260,9 +262,9 @@ TEST_P(malformed_programs, do_not_touch_memory_that_is_gone_or_elsewhere) {
                   like.shape());
   };
   const auto freed = [&](const tensor& like) {
-    auto made = numbers(like.shape());
-    const auto stale = made;
-    runtime().deallocate(made.block());
+    auto copy = numbers(like.shape());
+    const auto stale = copy;
+    runtime().deallocate(copy.block());
     return stale;
   };
   const auto foreign_clip = elsewhere(clip_);
@@ -271,9 +273,9 @@ TEST_P(malformed_programs, do_not_touch_memory_that_is_gone_or_elsewhere) {
   const auto stale_clip = freed(clip_);
   const auto stale_window = freed(window_);
   const auto stale_sum = freed(product_);
-  refused_run(errc::stale_ref, "clip", [&](auto& asked) { asked.inputs[0] = stale_clip; });
+  refused_run(errc::stale_ref, "clip", [&](auto& request) { request.inputs[0] = stale_clip; });
   refused_run(invalid, "clip: the memory belongs to another runtime",
-              [&](auto& asked) { asked.inputs[0] = foreign_clip; });
+              [&](auto& request) { request.inputs[0] = foreign_clip; });
   refused(errc::stale_ref, "frames.window",
           [&] { return valid([&](parts& p, auto&) { p.window = stale_window; }); });
   refused(invalid, "frames.window: the memory belongs to another runtime",
@@ -282,31 +284,33 @@ TEST_P(malformed_programs, do_not_touch_memory_that_is_gone_or_elsewhere) {
     return valid(
         [&](parts& p, program_builder& b) { p.window = b.constant("table", stale_window); });
   });
-  const auto give = [](sluice::run& asked, const tensor& output) {
-    asked.outputs = {output, operand(), operand()};
+  const auto give = [](sluice::run& request, const tensor& output) {
+    request.outputs = {output, operand(), operand()};
   };
-  refused_run(errc::stale_ref, "outputs[0]", [&](auto& asked) { give(asked, stale_sum); });
+  refused_run(errc::stale_ref, "outputs[0]", [&](auto& request) { give(request, stale_sum); });
   refused_run(invalid, "outputs[0]: the memory belongs to another runtime",
-              [&](auto& asked) { give(asked, foreign_sum); });
+              [&](auto& request) { give(request, foreign_sum); });
 }
 
 TEST_P(malformed_programs, take_outputs_of_the_type_and_shape_of_the_results) {
-  const auto given = [&](const std::string& text, const std::vector<operand>& outputs) {
-    refused_run(invalid, text, [&](auto& asked) { asked.outputs = outputs; });
+  const auto refused_outputs = [&](const std::string& text, const std::vector<operand>& outputs) {
+    refused_run(invalid, text, [&](auto& request) { request.outputs = outputs; });
   };
   const auto first = numbers({5, 26});
-  given("outputs: there are 1", {first});
-  given("outputs: there are 4", {first, operand(), operand(), operand()});
-  given("outputs[0]: has the shape [26, 5]", {first.transposed(), operand(), operand()});
-  given("outputs[0]: is of type i32", {first.reinterpret(element_type::i32), operand(), operand()});
-  given("outputs[2]: has the shape [1, 4, 5, 6]", {operand(), operand(), numbers({1, 4, 5, 6})});
-  given("outputs[0]: has the shape [5, 26] and the strides",
-        {numbers({1, 26}).broadcast_to({5, 26}), operand(), operand()});
-  given("outputs[1]: shares memory with outputs[0]",
-        {first, first.select(0, 2).select(0, 3), operand()});
-  given("outputs[0]: shares memory with the constant mel.a",
-        {tensor(filterbank_.block(), element_type::f32, {5, 1}).broadcast_to({5, 26}), operand(),
-         operand()});
+  refused_outputs("outputs: there are 1", {first});
+  refused_outputs("outputs: there are 4", {first, operand(), operand(), operand()});
+  refused_outputs("outputs[0]: has the shape [26, 5]", {first.transposed(), operand(), operand()});
+  refused_outputs("outputs[0]: is of type i32",
+                  {first.reinterpret(element_type::i32), operand(), operand()});
+  refused_outputs("outputs[2]: has the shape [1, 4, 5, 6]",
+                  {operand(), operand(), numbers({1, 4, 5, 6})});
+  refused_outputs("outputs[0]: has the shape [5, 26] and the strides",
+                  {numbers({1, 26}).broadcast_to({5, 26}), operand(), operand()});
+  refused_outputs("outputs[1]: shares memory with outputs[0]",
+                  {first, first.select(0, 2).select(0, 3), operand()});
+  refused_outputs("outputs[0]: shares memory with the constant mel.a",
+                  {tensor(filterbank_.block(), element_type::f32, {5, 1}).broadcast_to({5, 26}),
+                   operand(), operand()});
 }
 
 TEST(malformed_program, cannot_be_built) {
@@ -366,9 +370,9 @@ TEST(malformed_program, cannot_be_built) {
   refused(invalid, "outputs: output 1 is a value of another program", [&] {
     (void)std::move(p).build({sum, foreign});
   });
-  const auto made = std::move(p).build({sum});
+  const auto program = std::move(p).build({sum});
   // Nothing is left of what was refused.
-  EXPECT_EQ(made.text(),
+  EXPECT_EQ(program.text(),
             "gain = scalar\nx = input\nsum = add(a = x, b = x)\nkept = constant f32[4]\n"
             "outputs: sum\n");
 }
@@ -381,10 +385,10 @@ TEST_P(malformed_programs, keep_nothing_of_a_step_that_is_refused) {
   const auto x = p.input("x");
   EXPECT_TRUE(throws(invalid, "step 'bad': b: is a value of another program",
                      [&] { (void)p.add("bad", add{.a = window_, .b = foreign}); }));
-  const auto made = std::move(p).build({p.add("copy", strided_copy{.x = x})});
-  EXPECT_EQ(made.text(), "x = input\ncopy = strided_copy(x = x)\noutputs: copy\n");
+  const auto program = std::move(p).build({p.add("copy", strided_copy{.x = x})});
+  EXPECT_EQ(program.text(), "x = input\ncopy = strided_copy(x = x)\noutputs: copy\n");
   const auto source = numbers({16});
-  EXPECT_EQ(results_of({made, {source}, {window_}})[0], window_);
+  EXPECT_EQ(results_of({program, {source}, {window_}})[0], window_);
   EXPECT_EQ(bits(window_), bits(source));
 }
 
@@ -394,21 +398,21 @@ TEST_P(malformed_programs, name_long_chains_of_views) {
   const auto x = p.input("x");
   auto seen = x;
   for (int i = 0; i < views; ++i) seen = seen.transposed();
-  const program made = std::move(p).build({p.add("copy", strided_copy{.x = seen})});
+  const program program = std::move(p).build({p.add("copy", strided_copy{.x = seen})});
   EXPECT_TRUE(throws(errc::invalid_argument, "view 'x.transposed()'", [&] {
-    (void)results_of({made, {numbers({3})}});
+    (void)results_of({program, {numbers({3})}});
   }));
-  EXPECT_GT(made.text().size(), static_cast<std::size_t>(views) * (sizeof(".transposed()") - 1));
+  EXPECT_GT(program.text().size(), static_cast<std::size_t>(views) * (sizeof(".transposed()") - 1));
 }
 
 TEST_P(malformed_programs, are_not_worked_out_without_room_in_the_queue) {
   const auto full = make_executor({.max_waiting = 0});
   program_builder p;
   const auto x = p.input("x");
-  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
-  const auto given = numbers({3});
+  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const auto input = numbers({3});
   EXPECT_TRUE(throws(errc::overloaded, "", [&] {
-    (void)run(*full, sluice::run{made, {given, given}});
+    (void)run(*full, sluice::run{program, {input, input}});
   }));
 }
 

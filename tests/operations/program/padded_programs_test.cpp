@@ -59,13 +59,13 @@ class padded_programs : public batched_programs {
 };
 
 TEST_P(padded_programs, compute_what_each_run_computes_alone) {
-  const auto what = spectrogram(true);
+  const auto program = spectrogram(true);
   const auto reference = spectrogram(false);
   for (const std::size_t count : {1, 2, 3, 7, 33, 128}) {
     // Rounded to 64.
     const auto all = clips_of(count, 61, 64, count == 7 ? 3 : 1);
     std::vector<sluice::run> runs;
-    for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip}});
+    for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip}});
     auto answers = submit_together(std::move(runs));
     for (std::size_t i = 0; i < count; ++i) {
       expect_equal(answer_of(answers[i]), results_of({reference, {all[i]}}));
@@ -77,13 +77,13 @@ TEST_P(padded_programs, compute_what_each_run_computes_alone) {
 }
 
 TEST_P(padded_programs, take_clips_of_all_lengths) {
-  const auto what = spectrogram(true);
+  const auto program = spectrogram(true);
   const auto reference = spectrogram(false);
   auto all = clips_of(60, 1, 3000);
   for (std::int64_t length = 1; length < 40; ++length) all.push_back(numbers({1, length}));
   std::vector<sluice::run> runs;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    runs.push_back({.what = what, .inputs = {i % 3 == 1 ? run_input(get(all[i])) : all[i]}});
+    runs.push_back({.what = program, .inputs = {i % 3 == 1 ? run_input(get(all[i])) : all[i]}});
   }
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -92,70 +92,70 @@ TEST_P(padded_programs, take_clips_of_all_lengths) {
 }
 
 TEST_P(padded_programs, share_executables) {
-  const auto what = spectrogram(true);
-  const auto made_before = traced().status().plans.made;
+  const auto program = spectrogram(true);
+  const auto plans_before = traced().status().plans.made;
   // Two extents in this octave.
   for (std::int64_t length = 1025; length <= 2048; length += 31) {
-    (void)run(traced(), sluice::run{what, {numbers({1, length})}});
+    (void)run(traced(), sluice::run{program, {numbers({1, length})}});
   }
-  const auto made = traced().status().plans.made - made_before;
-  EXPECT_EQ(made, on_host() ? 34U : 2U);
+  const auto plans = traced().status().plans.made - plans_before;
+  EXPECT_EQ(plans, on_host() ? 34U : 2U);
 }
 
 TEST_P(padded_programs, write_outputs_that_are_given) {
-  const auto what = spectrogram(true);
+  const auto program = spectrogram(true);
   const auto reference = spectrogram(false);
   const auto all = clips_of(9, 61, 64);
   std::vector<sluice::run> runs;
-  std::vector<tensors> given;
+  std::vector<tensors> outputs;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto expected = results_of({reference, {all[i]}});
-    given.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
-    runs.push_back({.what = what, .inputs = {all[i]}});
-    if (i % 2 == 0) runs.back().outputs = {given.back()[0], given.back()[1]};
+    outputs.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
+    runs.push_back({.what = program, .inputs = {all[i]}});
+    if (i % 2 == 0) runs.back().outputs = {outputs.back()[0], outputs.back()[1]};
   }
   auto answers = submit_together(std::move(runs));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto found = answer_of(answers[i]);
     if (i % 2 == 0) {
-      EXPECT_EQ(found[0], given[i][0]);
-      EXPECT_EQ(found[1], given[i][1]);
+      EXPECT_EQ(found[0], outputs[i][0]);
+      EXPECT_EQ(found[1], outputs[i][1]);
     }
     expect_equal(found, results_of({reference, {all[i]}}));
   }
 }
 
 TEST_P(padded_programs, are_bit_for_bit_as_if_alone_on_request) {
-  const auto what = spectrogram(true);
+  const auto program = spectrogram(true);
   const auto reference = spectrogram(false);
   for (const auto& clip : clips_of(5, 50, 150)) {
-    const auto found = results_of({what, {clip}}, {.bits = result_bits::as_if_alone});
+    const auto found = results_of({program, {clip}}, {.bits = result_bits::as_if_alone});
     const auto expected = results_of({reference, {clip}});
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(bits(found[i]), bits(expected[i]));
   }
 }
 
 TEST_P(padded_programs, are_prepared_for_all_extents_that_are_rounded_alike) {
-  const auto what = spectrogram(true);
+  const auto program = spectrogram(true);
   const auto clip = [](std::int64_t length) {
     return tensor_spec::row_major(element_type::f32, {1, length});
   };
-  (void)run(traced(), sluice::prepare{.what = what, .inputs = {clip(61)}});
+  (void)run(traced(), sluice::prepare{.what = program, .inputs = {clip(61)}});
   const request_options alone{.bits = result_bits::as_if_alone};
-  (void)run(traced(), sluice::prepare{.what = what, .inputs = {clip(62)}}, alone);
-  const auto made = traced().status().plans.made;
-  (void)run(traced(), sluice::run{what, {numbers({1, 62})}}, alone);
-  (void)run(traced(), sluice::run{what, {numbers({1, 64})}});
-  EXPECT_EQ(traced().status().plans.made - made, on_host() ? 1U : 0U);
+  (void)run(traced(), sluice::prepare{.what = program, .inputs = {clip(62)}}, alone);
+  const auto plans = traced().status().plans.made;
+  (void)run(traced(), sluice::run{program, {numbers({1, 62})}}, alone);
+  (void)run(traced(), sluice::run{program, {numbers({1, 64})}});
+  EXPECT_EQ(traced().status().plans.made - plans, on_host() ? 1U : 0U);
 }
 
 TEST_P(padded_programs, fail_alone) {
-  const auto what = spectrogram(true);
+  const auto program = spectrogram(true);
   const auto reference = spectrogram(false);
   const auto all = clips_of(6, 61, 64);
   const auto bad = runtime().allocate<float>(63, stream());
   std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = what, .inputs = {clip}});
+  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip}});
   runs[2].inputs[0] = tensor(bad.block(), element_type::f32, {1, 63});
   auto answers = submit_together(std::move(runs), {}, [&] { runtime().deallocate(bad.block()); });
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -200,17 +200,19 @@ class padded_layouts : public ::testing::Test {
   static program twice() {
     return twice([](const program_value& x) { return x; });
   }
-  static layout of(const program& what, const extents& shape) {
+  static layout layout_of(const program& program, const extents& shape) {
     const std::vector inputs{tensor_spec::row_major(element_type::f32, shape)};
-    return what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
+    return program.graph()
+        ->infer(inputs, {}, std::vector<operations::given_output>(1))
+        .shared->padded;
   }
 };
 
 TEST_F(padded_layouts, round_extents_to_a_few_in_an_octave) {
-  const auto what = twice();
+  const auto program = twice();
   std::int64_t before = 0;
   for (std::int64_t n = 1; n <= 5000; ++n) {
-    const auto found = of(what, {1, n});
+    const auto found = layout_of(program, {1, n});
     ASSERT_NE(found, nullptr);
     const auto rounded = found->full_run->inputs[0].shape[1];
     ASSERT_GE(rounded, n);
@@ -221,11 +223,11 @@ TEST_F(padded_layouts, round_extents_to_a_few_in_an_octave) {
     }
     before = rounded;
   }
-  EXPECT_EQ(of(what, {1, 1025}), of(what, {1, 1536}));
-  EXPECT_NE(of(what, {1, 1536}), of(what, {1, 1537}));
+  EXPECT_EQ(layout_of(program, {1, 1025}), layout_of(program, {1, 1536}));
+  EXPECT_NE(layout_of(program, {1, 1536}), layout_of(program, {1, 1537}));
   // A row of more than 128 KiB.
   const auto large = [&](std::int64_t rows) {
-    return of(what, {1, rows, 64});
+    return layout_of(program, {1, rows, 64});
   };
   EXPECT_EQ(large(513), large(768));
   EXPECT_EQ(large(1025), large(1152));
@@ -233,56 +235,59 @@ TEST_F(padded_layouts, round_extents_to_a_few_in_an_octave) {
 }
 
 TEST_F(padded_layouts, have_a_row_for_each_index_in_front_of_the_axis) {
-  const auto what = twice();
-  const auto found = of(what, {3, 63, 5});
+  const auto program = twice();
+  const auto found = layout_of(program, {3, 63, 5});
   ASSERT_NE(found, nullptr);
   for (const auto& part : {found->inputs[0], found->outputs[0]}) {
     EXPECT_EQ(part.rows, 3U);
     EXPECT_EQ(part.row_bytes, 64U * 5 * sizeof(float));
   }
   const auto transposed = twice([](const program_value& x) { return x.transposed(); });
-  EXPECT_EQ(of(transposed, {3, 63, 5})->outputs[0].rows, 3U * 5);
+  EXPECT_EQ(layout_of(transposed, {3, 63, 5})->outputs[0].rows, 3U * 5);
 }
 
 TEST_F(padded_layouts, are_only_of_outputs_that_depend_in_one_axis) {
   program_builder p;
   const auto x = p.input("x", per_request, padded{1});
   const auto square = p.add("square", gemm{.a = x.transposed(), .b = x});
-  const auto what = std::move(p).build({square}, {.max_in_batch = 8});
-  EXPECT_EQ(of(what, {2, 63, 5}), of(what, {2, 64, 5})) << "the axis is multiplied away";
+  const auto program = std::move(p).build({square}, {.max_in_batch = 8});
+  EXPECT_EQ(layout_of(program, {2, 63, 5}), layout_of(program, {2, 64, 5}))
+      << "the axis is multiplied away";
   program_builder q;
   const auto y = q.input("x", per_request, padded{1});
   const auto outer = q.add("outer", gemm{.a = y, .b = y.transposed()});
   const auto squares = std::move(q).build({outer}, {.max_in_batch = 8});
-  EXPECT_EQ(of(squares, {2, 63, 5}), nullptr);
+  EXPECT_EQ(layout_of(squares, {2, 63, 5}), nullptr);
 }
 
 TEST_F(padded_layouts, are_not_of_large_inputs_and_outputs) {
-  const auto what = twice();
+  const auto program = twice();
   constexpr std::int64_t most = std::int64_t{16} << 20U;  // elements of 64 MiB
-  EXPECT_NE(of(what, {1, most}), nullptr);
-  EXPECT_EQ(of(what, {1, most + 1}), nullptr);
+  EXPECT_NE(layout_of(program, {1, most}), nullptr);
+  EXPECT_EQ(layout_of(program, {1, most + 1}), nullptr);
   program_builder p;
   const auto x = p.input("x", per_request, padded{1});
   const auto weights = p.constant("weights", host_tensor(element_type::f32, {64, 4096}));
   const auto wide = p.add("wide", gemm{.a = x, .b = weights});
   const auto widened = std::move(p).build({wide}, {.max_in_batch = 8});
-  EXPECT_NE(of(widened, {1, 16384, 64}), nullptr);  // 256 MiB
-  EXPECT_EQ(of(widened, {1, 16385, 64}), nullptr);
+  EXPECT_NE(layout_of(widened, {1, 16384, 64}), nullptr);  // 256 MiB
+  EXPECT_EQ(layout_of(widened, {1, 16385, 64}), nullptr);
 }
 
 TEST_F(padded_layouts, leave_runs_as_they_are_that_a_step_takes_only_so) {
   const auto reshaped = twice([](const program_value& x) { return x.reshape({-1, 100}); });
-  EXPECT_EQ(of(reshaped, {1, 1100}), nullptr);
+  EXPECT_EQ(layout_of(reshaped, {1, 1100}), nullptr);
   program_builder p;
   const auto x = p.input("x", per_request, padded{1});
   const auto y = p.input("y", per_request, padded{1});
-  const auto what =
+  const auto program =
       std::move(p).build({p.add("sum", add{.a = x.slice(1, 1), .b = y})}, {.max_in_batch = 8});
   const auto infer = [&](std::int64_t of_x, std::int64_t of_y) {
     const std::vector inputs{tensor_spec::row_major(element_type::f32, {1, of_x}),
                              tensor_spec::row_major(element_type::f32, {1, of_y})};
-    return what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
+    return program.graph()
+        ->infer(inputs, {}, std::vector<operations::given_output>(1))
+        .shared->padded;
   };
   EXPECT_EQ(infer(1025, 1024), nullptr);
 }
@@ -291,12 +296,12 @@ TEST_F(padded_layouts, round_equal_extents_alike) {
   program_builder p;
   const auto x = p.input("x", per_request, padded{-1});
   const auto y = p.input("y", per_request, padded{-1});
-  const auto what =
+  const auto program =
       std::move(p).build({p.add("scaled", multiply{.a = x, .b = y})}, {.max_in_batch = 8});
   const std::vector inputs{tensor_spec::row_major(element_type::f32, {1, 80, 5000}),
                            tensor_spec::row_major(element_type::f32, {1, 1, 5000})};
   const auto found =
-      what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
+      program.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded;
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->input_specs[0].shape[2], 5120);
   EXPECT_EQ(found->input_specs[1].shape[2], 5120);
@@ -309,10 +314,10 @@ TEST_F(padded_layouts, are_not_of_runs_with_more_tensors_than_a_batch_takes) {
     const auto n = std::to_string(i);
     sum = p.add("sum" + n, add{.a = sum, .b = p.input("x" + n, per_request)});
   }
-  const auto what = std::move(p).build({sum}, {.max_in_batch = 8});
+  const auto program = std::move(p).build({sum}, {.max_in_batch = 8});
   const std::vector inputs(4, tensor_spec::row_major(element_type::f32, {1, 64}));
   EXPECT_EQ(
-      what.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded,
+      program.graph()->infer(inputs, {}, std::vector<operations::given_output>(1)).shared->padded,
       nullptr);
 }
 

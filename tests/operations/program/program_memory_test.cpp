@@ -30,7 +30,7 @@ class program_memory : public programs {
 TEST_P(program_memory, of_constants_is_copied_to_the_device_once) {
   const auto filterbank = both({5, 9});
   const auto window = both({16});
-  const auto made = [&](bool on_host) {
+  const auto build_program = [&](bool on_host) {
     program_builder p;
     const auto clip = p.input("clip");
     const auto w =
@@ -41,7 +41,7 @@ TEST_P(program_memory, of_constants_is_copied_to_the_device_once) {
     const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
     return std::move(p).build({p.add("mel", gemm{.a = f, .b = power.transposed()})});
   };
-  const auto of_host = made(true);
+  const auto of_host = build_program(true);
   EXPECT_EQ(of_host.text(),
             "clip = input\n"
             "window = constant f32[16]\n"
@@ -56,7 +56,7 @@ TEST_P(program_memory, of_constants_is_copied_to_the_device_once) {
   std::vector<tensor> signals;
   for (const auto samples : sizes) {
     signals.push_back(numbers({samples}));
-    expected.push_back(bits(results_of({made(false), {signals.back()}})[0]));
+    expected.push_back(bits(results_of({build_program(false), {signals.back()}})[0]));
   }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     EXPECT_EQ(bits(results_of({of_host, {signals[i]}})[0]), expected[i]);
@@ -73,9 +73,9 @@ TEST_P(program_memory, of_constants_is_given_back_with_the_last_executable) {
     program_builder p;
     const auto x = p.input("x");
     const auto c = p.constant("c", host_tensor(element_type::f32, {1 << 18}));
-    const program made = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
+    const program program = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
     const auto fresh = make_executor();
-    (void)run(*fresh, sluice::run{made, {alone(fill{.shape = extents{1}})}});
+    (void)run(*fresh, sluice::run{program, {alone(fill{.shape = extents{1}})}});
     EXPECT_GE(runtime().statistics().bytes_outstanding, outstanding + (1U << 20U));
   }
   while (runtime().statistics().bytes_outstanding >= outstanding + (1U << 20U)) {
@@ -109,10 +109,10 @@ TEST_P(program_memory, of_constants_is_shared_if_they_are_the_same) {
   program_builder p;
   auto value = p.input("x");
   for (int i = 0; i < 4; ++i) value = p.add("part", inner, {value}).front();
-  const program made = std::move(p).build({value});
+  const program program = std::move(p).build({value});
   const auto x = alone(fill{.value = 3, .shape = extents{1 << 18}});
   const auto outstanding = runtime().statistics().bytes_outstanding;
-  (void)results_of({made, {x}, {x}});
+  (void)results_of({program, {x}, {x}});
   // One copy, and scratch memory for two intermediate values.
   EXPECT_LE(runtime().statistics().bytes_outstanding, outstanding + 3 * x.bytes() + 4096);
   EXPECT_EQ(values(x), std::vector<float>(1 << 18, 7));
@@ -123,12 +123,12 @@ TEST_P(program_memory, of_constants_may_be_none) {
   const auto x = p.input("x");
   const auto nothing = p.constant("nothing", host_tensor(element_type::f32, {0}));
   const auto none = p.constant("none", host_tensor(element_type::f32, {0, 3}));
-  const program made = std::move(p).build(
+  const program program = std::move(p).build(
       {p.add("sum", reduce{.x = nothing, .kind = reduction::sum}),
        p.add("product",
              gemm{.a = x, .b = x.transposed().slice(1, 0, 0), .c = none.transposed(), .beta = 1}),
        p.add("updated", gemm{.a = x.slice(0, 0, 0), .b = x.transposed(), .c = none, .beta = 1})});
-  const auto results = results_of({made, {numbers({3, 3})}});
+  const auto results = results_of({program, {numbers({3, 3})}});
   EXPECT_EQ(values(results[0]), std::vector<float>{0});
   EXPECT_EQ(results[1].shape(), (extents{3, 0}));
   EXPECT_EQ(results[2].shape(), (extents{0, 3}));
@@ -158,11 +158,11 @@ TEST_P(few_constants, are_given_back_for_the_next_program) {
       const auto table = p.constant("table", host_tensor(element_type::f32, {bytes / 4 / 64}));
       sum = p.add("sum", add{.a = sum, .b = table.slice(0, 0, 1)});
     }
-    const program made = std::move(p).build({sum});
+    const program program = std::move(p).build({sum});
     // The plans of the dropped program are destroyed a little later.
     await([&] {
       try {
-        (void)results_of({made, {x}});
+        (void)results_of({program, {x}});
         return true;
       } catch (const error& why) {
         if (!is_retryable(why.code())) throw;
@@ -175,16 +175,16 @@ TEST_P(few_constants, are_given_back_for_the_next_program) {
 // Programs that live take turns in the memory for the constants of one of them.
 TEST_P(few_constants, are_given_up_for_another_program) {
   const auto x = numbers({1});
-  const auto made = [](std::size_t size) {
+  const auto build_program = [](std::size_t size) {
     program_builder p;
     const auto in = p.input("x");
     const auto table = p.constant("table", host_tensor(std::vector<float>(size / 4)));
     return std::move(p).build({p.add("sum", add{.a = in, .b = table.slice(0, 0, 1)})});
   };
-  const auto hopeless = made(2 * bytes);
-  const std::vector<program> both_made{made(bytes), made(bytes)};
+  const auto hopeless = build_program(2 * bytes);
+  const std::vector<program> both_programs{build_program(bytes), build_program(bytes)};
   for (int round = 0; round < 6; ++round) {
-    const auto& next = both_made[static_cast<std::size_t>(round) % 2];
+    const auto& next = both_programs[static_cast<std::size_t>(round) % 2];
     // The plans of the other program are destroyed a little later.
     await([&] {
       try {
@@ -195,10 +195,10 @@ TEST_P(few_constants, are_given_up_for_another_program) {
         return false;
       }
     });
-    const auto plans = on().status().plans.made;
+    const auto plans = test_executor().status().plans.made;
     EXPECT_TRUE(throws(errc::over_budget, "constants", [&] { (void)results_of({hopeless, {x}}); }));
     (void)results_of({next, {x}});
-    EXPECT_EQ(on().status().plans.made, plans) << "a hopeless request has cost a plan";
+    EXPECT_EQ(test_executor().status().plans.made, plans) << "a hopeless request has cost a plan";
   }
 }
 
@@ -209,21 +209,21 @@ TEST_P(program_memory, of_inputs_is_copied_by_the_launch) {
   const auto unused = p.input("unused");
   (void)unused;
   const auto sum = p.add("sum", add{.a = x, .b = y});
-  const program made = std::move(p).build({sum, p.add("product", gemm{.a = sum, .b = x})});
+  const program program = std::move(p).build({sum, p.add("product", gemm{.a = sum, .b = x})});
   for (const std::int64_t n : {1, 7, 200, 7}) {
     const auto [a, a_there] = both({n, n});
     const auto [b, b_there] = both({n, n});
-    const auto expected = results_of({made, {a_there, b_there, small(1)}});
+    const auto expected = results_of({program, {a_there, b_there, small(1)}});
     const auto results =
-        results_of({made, {a, b_there, host_tensor(std::vector<float>{3}, {1, 1})}});
+        results_of({program, {a, b_there, host_tensor(std::vector<float>{3}, {1, 1})}});
     EXPECT_EQ(bits(results[0]), bits(expected[0]));
     EXPECT_EQ(bits(results[1]), bits(expected[1]));
-    const auto again = results_of({made, {a, b, small(2)}, {operand(), numbers({n, n})}});
+    const auto again = results_of({program, {a, b, small(2)}, {operand(), numbers({n, n})}});
     EXPECT_EQ(bits(again[0]), bits(expected[0]));
     EXPECT_EQ(bits(again[1]), bits(expected[1]));
   }
   EXPECT_TRUE(throws(errc::invalid_argument, "step 'sum': b: has the shape", [&] {
-    (void)results_of({made, {both({2, 2}).first, both({3, 3}).first, small(1)}});
+    (void)results_of({program, {both({2, 2}).first, both({3, 3}).first, small(1)}});
   }));
 }
 
@@ -238,7 +238,7 @@ TEST_P(program_memory, of_a_value_is_taken_over_by_its_last_update) {
   const auto kept = sum;
   const auto updated = p.add("updated", gemm{.a = x, .b = x, .c = kept, .beta = 2});
   const auto both_used = p.add("both", add{.a = kept, .b = updated});
-  const program made = std::move(p).build({both_used});
+  const program program = std::move(p).build({both_used});
   const auto input = numbers({n, n});
   auto expected = alone(add{.a = input, .b = input});
   for (int i = 0; i < 6; ++i) {
@@ -246,8 +246,8 @@ TEST_P(program_memory, of_a_value_is_taken_over_by_its_last_update) {
   }
   const auto second = alone(strided_copy{.x = expected});
   (void)alone(gemm{.a = input, .b = input, .c = second, .beta = 2});
-  EXPECT_EQ(bits(results_of({made, {input}})[0]), bits(alone(add{.a = expected, .b = second})));
-  const auto found = prepare_of({made, {tensor_spec::of(input)}});
+  EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = expected, .b = second})));
+  const auto found = prepare_of({program, {tensor_spec::of(input)}});
   // The chain of updates needs one matrix, and the last update a copy of it.
   const auto matrix = static_cast<std::size_t>(n * n) * sizeof(float);
   EXPECT_EQ(found.scratch_bytes, 2 * matrix);
@@ -259,41 +259,42 @@ TEST_P(program_memory, is_known_once_a_program_is_prepared) {
   const auto factor = p.scalar("factor");
   const auto spectrum = p.add("spectrum", rfft{.x = x});
   const auto power = p.add("power", power_spectrum{.x = spectrum});
-  const program made =
+  const program program =
       std::move(p).build({p.add("scaled", affine{.x = power, .factor = factor}), power});
   const auto spec = tensor_spec::row_major(element_type::f32, {3, 100});
-  const auto found = prepare_of({.what = made, .inputs = {spec}, .scalars = {2}});
+  const auto found = prepare_of({.what = program, .inputs = {spec}, .scalars = {2}});
   ASSERT_EQ(found.outputs.size(), 2U);
   EXPECT_EQ(found.outputs[0], tensor_spec::row_major(element_type::f32, {3, 51}));
   EXPECT_EQ(found.outputs[1], found.outputs[0]);
   EXPECT_GE(found.scratch_bytes, 3U * 51U * 8U);
   EXPECT_GE(found.commands, 3U);
-  const auto plans = on().status().plans.made;
-  (void)results_of({.what = made, .inputs = {numbers({3, 100})}, .scalars = {0.5}});
-  EXPECT_EQ(on().status().plans.made, plans);
+  const auto plans = test_executor().status().plans.made;
+  (void)results_of({.what = program, .inputs = {numbers({3, 100})}, .scalars = {0.5}});
+  EXPECT_EQ(test_executor().status().plans.made, plans);
   // Runs with a given output have an executable of their own.
-  const auto with_output = prepare_of({made, {spec}, {std::nullopt, found.outputs[1]}, {2}});
+  const auto with_output = prepare_of({program, {spec}, {std::nullopt, found.outputs[1]}, {2}});
   EXPECT_EQ(with_output.outputs, found.outputs);
-  EXPECT_EQ(on().status().plans.made, plans + 1);
+  EXPECT_EQ(test_executor().status().plans.made, plans + 1);
   const auto y = numbers(found.outputs[1].shape);
-  (void)results_of({made, {numbers({3, 100})}, {operand(), y}, {0.5}});
-  EXPECT_EQ(on().status().plans.made, plans + 1);
-  const auto refused = [&](const char* text, sluice::prepare asked) {
-    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)prepare_of(std::move(asked)); }));
+  (void)results_of({program, {numbers({3, 100})}, {operand(), y}, {0.5}});
+  EXPECT_EQ(test_executor().status().plans.made, plans + 1);
+  const auto refused = [&](const char* text, sluice::prepare request) {
+    EXPECT_TRUE(
+        throws(errc::invalid_argument, text, [&] { (void)prepare_of(std::move(request)); }));
   };
   refused("what: is no program", {});
-  refused("inputs: there are 0", {made});
-  refused("scalars: there are 0", {made, {found.outputs[0]}});
-  refused("outputs: there are 1", {made, {spec}, {found.outputs[0]}, {1}});
-  refused("outputs[1]: has the shape [3, 100]", {made, {spec}, {std::nullopt, spec}, {1}});
+  refused("inputs: there are 0", {program});
+  refused("scalars: there are 0", {program, {found.outputs[0]}});
+  refused("outputs: there are 1", {program, {spec}, {found.outputs[0]}, {1}});
+  refused("outputs[1]: has the shape [3, 100]", {program, {spec}, {std::nullopt, spec}, {1}});
   auto wrong = found.outputs[0];
   wrong.alignment = 3;
-  refused("x: alignment: is 3", {made, {wrong}, {}, {1}});
+  refused("x: alignment: is 3", {program, {wrong}, {}, {1}});
   wrong = found.outputs[0];
   wrong.strides = {1};
-  refused("x: ", {made, {wrong}, {}, {1}});
+  refused("x: ", {program, {wrong}, {}, {1}});
   refused("step 'spectrum': x: ",
-          {made, {tensor_spec::row_major(element_type::i32, {3})}, {}, {1}});
+          {program, {tensor_spec::row_major(element_type::i32, {3})}, {}, {1}});
 }
 
 TEST_P(program_memory, is_shared_with_the_programs_inside) {
@@ -312,8 +313,8 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
   const auto first = p.add("first", inner, {x}, {level, 1});
   ASSERT_EQ(first.size(), 2U);
   const auto second = p.add("second", inner, {first[1]}, {3, level});
-  const program made = std::move(p).build({first[0].transposed(), second[0]});
-  EXPECT_EQ(made.text(),
+  const program outer = std::move(p).build({first[0].transposed(), second[0]});
+  EXPECT_EQ(outer.text(),
             "level = scalar\n"
             "x = input\n"
             "first.table = constant f32[4]\n"
@@ -324,7 +325,7 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
             "second.scaled = affine(x = second.sum, factor = 3, offset = level)\n"
             "outputs: first.scaled.reshape([2, 2]).transposed() second.scaled.reshape([2, 2])\n");
   const auto input = numbers({4});
-  const auto results = results_of({.what = made, .inputs = {input}, .scalars = {0.25}});
+  const auto results = results_of({.what = outer, .inputs = {input}, .scalars = {0.25}});
   const auto one = alone(add{.a = input, .b = table_there});
   const auto two = alone(add{.a = one, .b = table_there});
   const auto expected = alone(affine{.x = one, .factor = scalar(0.25), .offset = scalar(1)});
@@ -357,21 +358,21 @@ TEST_P(program_memory, of_an_executable_is_counted) {
     program_builder p;
     auto sum = p.input("x");
     for (int i = 0; i < 30; ++i) sum = p.add("sum", add{.a = sum, .b = sum});
-    const auto what = std::move(p).build({sum}, {.capture = capture});
+    const auto program = std::move(p).build({sum}, {.capture = capture});
     std::int64_t rows = 0;
     const auto prepare_next = [&](int count) {
       for (int i = 0; i < count; ++i) {
         (void)prepare_of(
-            {.what = what, .inputs = {tensor_spec::row_major(element_type::f32, {++rows, 4})}});
+            {.what = program, .inputs = {tensor_spec::row_major(element_type::f32, {++rows, 4})}});
       }
     };
     prepare_next(100);  // also the runs that the program remembers
     const auto heap = heap_in_use();
-    const auto before = on().status().plans;
+    const auto before = test_executor().status().plans;
     prepare_next(400);
     const auto grown = heap_in_use() - heap;
-    const auto counted = on().status().plans.kept_bytes - before.kept_bytes;
-    EXPECT_EQ(on().status().plans.kept, before.kept + 400U);
+    const auto counted = test_executor().status().plans.kept_bytes - before.kept_bytes;
+    EXPECT_EQ(test_executor().status().plans.kept, before.kept + 400U);
     EXPECT_LE(grown, counted + counted / 4);
     EXPECT_GE(grown, counted / 4);
   }

@@ -23,10 +23,10 @@ TEST_P(program_scalars, are_parameters_of_their_steps) {
   const auto factor = p.scalar("factor");
   const auto noise = p.add("noise", random_normal{.shape = extents{4, 8}, .seed = seed});
   const auto sum = p.add("sum", add{.a = x, .b = noise});
-  const program made =
+  const program program =
       std::move(p).build({p.add("scaled", affine{.x = sum, .factor = factor, .offset = 1})});
-  EXPECT_EQ(made.scalars(), 2U);
-  EXPECT_EQ(made.text(),
+  EXPECT_EQ(program.scalars(), 2U);
+  EXPECT_EQ(program.text(),
             "seed = scalar\n"
             "factor = scalar\n"
             "x = input\n"
@@ -40,16 +40,16 @@ TEST_P(program_scalars, are_parameters_of_their_steps) {
   for (int round = 0; round < 20; ++round) {
     const auto seed_of_run = generator();
     const auto factor_of_run = static_cast<float>(generator() % 100) / 8;
-    const auto result =
-        results_of({.what = made, .inputs = {input}, .scalars = {seed_of_run, factor_of_run}})[0];
+    const auto result = results_of(
+        {.what = program, .inputs = {input}, .scalars = {seed_of_run, factor_of_run}})[0];
     const auto z = alone(random_normal{.shape = extents{4, 8}, .seed = seed_of_run});
     const auto expected = alone(
         affine{.x = alone(add{.a = input, .b = z}), .factor = scalar(factor_of_run), .offset = 1});
     EXPECT_EQ(bits(result), bits(expected));
     // All runs share an executable.
-    if (round == 1) plans = on().status().plans.made;
+    if (round == 1) plans = test_executor().status().plans.made;
   }
-  EXPECT_EQ(on().status().plans.made, plans);
+  EXPECT_EQ(test_executor().status().plans.made, plans);
 }
 
 // With a beta of 0, gemm does not read its c, so that these runs need another executable.
@@ -61,7 +61,7 @@ TEST_P(program_scalars, may_change_what_a_step_reads) {
   const auto beta = p.scalar("beta");
   const auto product =
       p.add("product", gemm{.a = a, .b = a, .c = p.constant("c", c), .alpha = alpha, .beta = beta});
-  const program made = std::move(p).build({product});
+  const program program = std::move(p).build({product});
   const auto x = numbers({3, 3});
   const auto expected = [&](double of_product, double of_c) {
     const auto y = alone(strided_copy{.x = c});
@@ -72,7 +72,7 @@ TEST_P(program_scalars, may_change_what_a_step_reads) {
     for (const auto& [of_product, of_c] : std::vector<std::pair<double, double>>{
              {1, 1}, {2, 0.5}, {1, 0}, {0, 1}, {0, 0}, {0, 3}, {-1, 1}}) {
       const auto result =
-          results_of({.what = made, .inputs = {x}, .scalars = {of_product, of_c}})[0];
+          results_of({.what = program, .inputs = {x}, .scalars = {of_product, of_c}})[0];
       EXPECT_EQ(bits(result), expected(of_product, of_c));
     }
   }
@@ -82,14 +82,15 @@ TEST_P(program_scalars, are_checked_before_anything_is_queued) {
   program_builder p;
   const auto seed = p.scalar("seed");
   const auto noise = p.add("noise", random_bits{.shape = extents{5}, .seed = seed});
-  const program made = std::move(p).build({noise});
+  const program program = std::move(p).build({noise});
   program_builder q;
   const auto other = q.scalar("other");
   const auto refused = [&](const char* text, std::vector<scalar> scalars) {
     SCOPED_TRACE(text);
     const auto before = runtime().statistics();
-    EXPECT_TRUE(throws(errc::invalid_argument, text,
-                       [&] { (void)results_of({.what = made, .scalars = std::move(scalars)}); }));
+    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] {
+      (void)results_of({.what = program, .scalars = std::move(scalars)});
+    }));
     EXPECT_EQ(runtime().statistics().launches, before.launches);
     EXPECT_EQ(runtime().statistics().blocks, before.blocks);
   };
@@ -97,7 +98,7 @@ TEST_P(program_scalars, are_checked_before_anything_is_queued) {
   refused("scalars: there are 2, but the program takes 1", {1, 2});
   refused("seed: is a scalar of a program", {other});
   refused("step 'noise': seed: -1 is negative", {-1});
-  (void)results_of({.what = made, .scalars = {1}});
+  (void)results_of({.what = program, .scalars = {1}});
   refused("step 'noise': seed: 0.5 is not an integer", {0.5});
   refused("step 'noise': seed: nan is not an integer", {std::nan("")});
 }
@@ -127,7 +128,7 @@ TEST_P(program_scalars, count_among_the_bytes_that_wait) {
   const program many_inputs = std::move(q).build({q.add("sum", add{.a = y, .b = y})});
   const auto value = small(1);
   const auto spec = tensor_spec::of(value);
-  const sluice::run asked{
+  const sluice::run request{
       .what = many_scalars, .inputs = {value}, .scalars = std::vector<scalar>(20'000, 1)};
   const sluice::prepare prepared_ahead{.what = many_inputs,
                                        .inputs = std::vector<tensor_spec>(20'001, spec)};
@@ -140,11 +141,11 @@ TEST_P(program_scalars, count_among_the_bytes_that_wait) {
     launched.push_back(submit(*narrow, add{.a = value, .b = value}));
     while (narrow->waiting() != 0) narrow->work();
   }
-  auto waiting = submit(*narrow, asked);
+  auto waiting = submit(*narrow, request);
   EXPECT_GE(narrow->status().bytes, 20'000 * sizeof(scalar));
   auto refused = submit(*narrow, prepared_ahead);
   EXPECT_TRUE(throws(errc::overloaded, "bytes", [&] { (void)refused.get(); }));
-  auto refused_too = submit(*narrow, asked);
+  auto refused_too = submit(*narrow, request);
   EXPECT_TRUE(throws(errc::overloaded, "bytes", [&] { (void)refused_too.get(); }));
   closed.open();
   for (auto& one : launched) (void)wait(*narrow, one);

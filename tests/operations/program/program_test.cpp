@@ -39,11 +39,12 @@ TEST_P(programs, compute_what_their_steps_compute) {
     const auto signal = numbers({samples});
     const auto results = results_of({spectrogram, {signal}});
     ASSERT_EQ(results.size(), 2U);
-    const auto f = run(on(), frame_signal{.signal = signal, .window = window, .hop = 4});
-    const auto s = run(on(), power_spectrum{.x = run(on(), rfft{.x = f})});
-    const auto m = run(on(), gemm{.a = filterbank, .b = s.transposed()});
+    const auto f = run(test_executor(), frame_signal{.signal = signal, .window = window, .hop = 4});
+    const auto s = run(test_executor(), power_spectrum{.x = run(test_executor(), rfft{.x = f})});
+    const auto m = run(test_executor(), gemm{.a = filterbank, .b = s.transposed()});
     EXPECT_EQ(values(results[0]), values(m));
-    EXPECT_EQ(values(results[1]), values(run(on(), reduce{.x = m, .kind = reduction::max})));
+    EXPECT_EQ(values(results[1]),
+              values(run(test_executor(), reduce{.x = m, .kind = reduction::max})));
   }
   EXPECT_EQ(spectrogram.text(),
             "clip = input\n"
@@ -68,10 +69,10 @@ TEST_P(programs, update_no_value) {
   const auto x = numbers({3, 3});
   const auto results = results_of({accumulate, {x}});
   EXPECT_EQ(values(c), before);
-  const auto expected = run(on(), strided_copy{.x = c});
-  (void)run(on(), gemm{.a = x, .b = x, .c = expected, .beta = 1});
+  const auto expected = run(test_executor(), strided_copy{.x = c});
+  (void)run(test_executor(), gemm{.a = x, .b = x, .c = expected, .beta = 1});
   EXPECT_EQ(values(results[0]), values(expected));
-  (void)run(on(), gemm{.a = x, .b = x, .c = expected, .beta = 1});
+  (void)run(test_executor(), gemm{.a = x, .b = x, .c = expected, .beta = 1});
   EXPECT_EQ(values(results[1]), values(expected));
 }
 
@@ -82,11 +83,11 @@ TEST_P(programs, are_one_launch) {
   const program doubled = std::move(p).build({value});
   const auto x = numbers({1000});
   (void)results_of({doubled, {x}});
-  const auto made = on().status().plans.made;
+  const auto plans = test_executor().status().plans.made;
   const auto before = runtime().statistics();
   (void)results_of({doubled, {x}});
   EXPECT_EQ(runtime().statistics().launches, before.launches + 1);
-  EXPECT_EQ(on().status().plans.made, made);
+  EXPECT_EQ(test_executor().status().plans.made, plans);
   // Two values are alive at a time.
   EXPECT_LE(before.peak_bytes, before.bytes_outstanding + 3 * 4096);
 }
@@ -118,7 +119,7 @@ TEST_P(programs, take_no_more_scratch_than_their_largest_live_set) {
       values.push_back({sum, static_cast<std::size_t>(rows * columns) * sizeof(float), step});
     }
     values.back().bytes = 0;  // an output
-    const program made = std::move(p).build({values.back().in_program});
+    const program program = std::move(p).build({values.back().in_program});
     std::size_t largest = 0;
     for (std::size_t step = 1; step <= steps; ++step) {
       std::size_t live = 0;
@@ -127,7 +128,7 @@ TEST_P(programs, take_no_more_scratch_than_their_largest_live_set) {
       }
       largest = std::max(largest, live);
     }
-    EXPECT_LE(run(on(), sluice::prepare{made, {input}}).scratch_bytes, largest);
+    EXPECT_LE(run(test_executor(), sluice::prepare{program, {input}}).scratch_bytes, largest);
   }
 }
 
@@ -136,7 +137,8 @@ TEST_P(programs, are_not_prepared_for_inputs_that_the_device_cannot_hold) {
   const auto x = p.input("x");
   const program sums = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
   const auto prepared_for = [&](std::int64_t count) {
-    return run(on(), sluice::prepare{sums, {tensor_spec::row_major(element_type::f32, {count})}});
+    return run(test_executor(),
+               sluice::prepare{sums, {tensor_spec::row_major(element_type::f32, {count})}});
   };
   EXPECT_TRUE(throws(errc::out_of_memory, "inputs: take",
                      [&] { (void)prepared_for(std::int64_t{1} << 44U); }));
@@ -148,42 +150,42 @@ TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   const auto x = p.input("x");
   const auto y = p.input("y");
   const auto sum = p.add("sum", add{.a = x, .b = y});
-  const program made = std::move(p).build({sum.transposed()});
-  const auto refused = [&](errc code, const char* text, sluice::run asked) {
+  const program program = std::move(p).build({sum.transposed()});
+  const auto refused = [&](errc code, const char* text, sluice::run request) {
     SCOPED_TRACE(text);
     const auto before = runtime().statistics();
-    EXPECT_TRUE(throws(code, text, [&] { (void)results_of(asked); }));
+    EXPECT_TRUE(throws(code, text, [&] { (void)results_of(request); }));
     EXPECT_EQ(runtime().statistics().launches, before.launches);
     EXPECT_EQ(runtime().statistics().blocks, before.blocks);
   };
   const auto a = numbers({3, 4});
   const auto b = numbers({4, 4});
   refused(errc::invalid_argument, "what: is no program", {});
-  refused(errc::invalid_argument, "inputs: there are 1", {made, {a}});
-  refused(errc::invalid_argument, "y: is not given", {made, {a, run_input()}});
-  refused(errc::invalid_argument, "step 'sum': b: ", {made, {a, b}});
+  refused(errc::invalid_argument, "inputs: there are 1", {program, {a}});
+  refused(errc::invalid_argument, "y: is not given", {program, {a, run_input()}});
+  refused(errc::invalid_argument, "step 'sum': b: ", {program, {a, b}});
+  refused(errc::invalid_argument, "step 'sum': ",
+          {program, {a, run(test_executor(), cast{.x = a, .type = element_type::f64})}});
   refused(errc::invalid_argument,
-          "step 'sum': ", {made, {a, run(on(), cast{.x = a, .type = element_type::f64})}});
-  refused(errc::invalid_argument,
-          "view 'sum.transposed()': ", {made, {numbers({4}), numbers({4})}});
+          "view 'sum.transposed()': ", {program, {numbers({4}), numbers({4})}});
   auto freed = numbers({3, 4});
   const auto stale = freed;
   runtime().deallocate(freed.block());
-  refused(errc::stale_ref, "x", {made, {stale, a}});
-  EXPECT_EQ(results_of({made, {a, a}})[0].shape(), (extents{4, 3}));
+  refused(errc::stale_ref, "x", {program, {stale, a}});
+  EXPECT_EQ(results_of({program, {a, a}})[0].shape(), (extents{4, 3}));
 }
 
 TEST_P(programs, require_the_alignment_of_what_they_reinterpret) {
   program_builder p;
   const auto x = p.input("x");
   const auto pairs = x.reinterpret(element_type::c64);
-  const program made = std::move(p).build({p.add("power", power_spectrum{.x = pairs})});
+  const program program = std::move(p).build({p.add("power", power_spectrum{.x = pairs})});
   const auto all = numbers({9});
-  EXPECT_EQ(bits(results_of({made, {all.slice(0, 2, 8)}})[0]),
+  EXPECT_EQ(bits(results_of({program, {all.slice(0, 2, 8)}})[0]),
             bits(alone(power_spectrum{.x = all.slice(0, 2, 8).reinterpret(element_type::c64)})));
   EXPECT_TRUE(throws(errc::invalid_argument,
                      "view 'x.reinterpret(c64)': the first element is known to be aligned", [&] {
-                       (void)results_of({made, {all.slice(0, 1, 9)}});
+                       (void)results_of({program, {all.slice(0, 1, 9)}});
                      }));
 }
 
@@ -192,9 +194,9 @@ TEST_P(programs, may_ignore_operands_that_have_been_freed) {
   program_builder p;
   const auto x = p.input("x");
   const auto zero = p.add("zero", gemm{.a = x, .b = freed, .alpha = 0});
-  const program made = std::move(p).build({zero});
+  const program program = std::move(p).build({zero});
   runtime().deallocate(freed.block());
-  EXPECT_EQ(values(results_of({made, {numbers({3, 3})}})[0]), std::vector<float>(9, 0.0F));
+  EXPECT_EQ(values(results_of({program, {numbers({3, 3})}})[0]), std::vector<float>(9, 0.0F));
 }
 
 // A lane admits by device commands; an idle one takes any launch.
@@ -203,9 +205,9 @@ TEST_P(programs, of_many_commands_wait_until_the_lane_is_idle) {
   program_builder p;
   auto value = p.input("x");
   for (int i = 0; i < 900; ++i) value = p.add("step", add{.a = value, .b = value});
-  const program made = std::move(p).build({value});
+  const program program = std::move(p).build({value});
   const auto x = alone(fill{.value = 0, .shape = extents{8}});
-  (void)results_of({made, {x}});
+  (void)results_of({program, {x}});
   std::atomic<int> answered{0};
   const auto count = [&, alarm = waking_alarm()](const auto&) {
     ++answered;
@@ -213,14 +215,15 @@ TEST_P(programs, of_many_commands_wait_until_the_lane_is_idle) {
   };
   {
     gate closed;
-    closed.hold(on().lane().stream());
+    closed.hold(test_executor().lane().stream());
     for (int i = 0; i < 3; ++i) {
-      on().submit(sluice::run{made, {x}}, {}, reply_token<tensors>::from(count, count));
+      test_executor().submit(sluice::run{program, {x}}, {},
+                             reply_token<tensors>::from(count, count));
     }
-    EXPECT_EQ(on().lane().in_flight(), 1U);
-    EXPECT_EQ(on().status().requests, 2U);
+    EXPECT_EQ(test_executor().lane().in_flight(), 1U);
+    EXPECT_EQ(test_executor().status().requests, 2U);
   }
-  for (on().work(); answered != 3; on().work()) waking_alarm()->await();
+  for (test_executor().work(); answered != 3; test_executor().work()) waking_alarm()->await();
 }
 
 TEST(program_builder, refuses_what_can_be_no_program) {
@@ -274,11 +277,11 @@ TEST_P(programs, pack_what_their_steps_do_not_take) {
   const auto noise = p.add("noise", random_normal{.shape = extents{5, 6, 2}, .seed = 7});
   const auto sum = p.add("sum", add{.a = power, .b = noise});
   const auto one = p.add("one", fill{.value = 1, .shape = extents{5, 6, 2}});
-  const program made =
+  const program program =
       std::move(p).build({filtered.transposed(),
                           p.add("last", subtract{.a = sum, .b = one.transposed().transposed()})});
   for (int round = 0; round < 2; ++round) {
-    const auto results = results_of({made, {image}});
+    const auto results = results_of({program, {image}});
     const auto f = alone(conv2d{.x = image.permute({2, 0, 1}).reshape({1, 3, 6, 7}), .w = filters});
     const auto s = alone(power_spectrum{.x = alone(rfft{.x = f.select(0, 0).permute({1, 2, 0})})});
     const auto n = alone(random_normal{.shape = extents{5, 6, 2}, .seed = 7});
@@ -305,18 +308,18 @@ struct failing_call {
 const operation_descriptor& descriptor_of(operation_type<failing>) {
   static const typed_operation_descriptor<failing, failing_call> descriptor(
       {.name = "failing",
-       .infer = [](const failing& op, inference& to) -> failing_call {
-         const auto& x = to.require(op.x);
-         (void)to.result(op.y, x.type, x.shape);
+       .infer = [](const failing& op, inference& inference) -> failing_call {
+         const auto& x = inference.require(op.x);
+         (void)inference.result(op.y, x.type, x.shape);
          return {x.size(), op.launches.get()};
        },
        .host = {.library = "test"},
        .compute =
-           [](const failing_call& call, const launch_of<failing>& at) {
+           [](const failing_call& call, const launch_of<failing>& launch) {
              ++*call.launches;
-             const auto* const x = at.get<const float>(&failing::x);
+             const auto* const x = launch.get<const float>(&failing::x);
              if (x[0] == 0) throw std::runtime_error("x is 0");
-             std::copy_n(x, call.count, at.get<float>(&failing::y));
+             std::copy_n(x, call.count, launch.get<float>(&failing::y));
            }});
   return descriptor;
 }
@@ -329,18 +332,18 @@ TEST_P(programs, fail_as_a_whole) {
   const auto x = p.input("x");
   const auto once = p.add("once", failing{.x = x, .launches = first});
   const auto twice = p.add("twice", failing{.x = once, .launches = second});
-  const program made = std::move(p).build({once, twice});
+  const program program = std::move(p).build({once, twice});
   const auto zero = alone(fill{.value = 0, .shape = extents{2}});
   EXPECT_TRUE(throws(errc::library_failure, "step 'once': x is 0", [&] {
-    (void)results_of({made, {zero}});
+    (void)results_of({program, {zero}});
   }));
   EXPECT_EQ(*first, 1);
   EXPECT_EQ(*second, 0);
-  const auto early = results_of({made, {zero}}, {.reply = reply_on::enqueued});
+  const auto early = results_of({program, {zero}}, {.reply = reply_on::enqueued});
   for (const auto& output : early) {
     EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)get(output); }));
   }
-  EXPECT_EQ(values(results_of({made, {alone(fill{.value = 3, .shape = extents{2}})}})[1]),
+  EXPECT_EQ(values(results_of({program, {alone(fill{.value = 3, .shape = extents{2}})}})[1]),
             std::vector<float>(2, 3));
 }
 
@@ -381,9 +384,9 @@ TEST_P(programs, show_traces_their_steps) {
     program_builder p;
     const auto x = p.input("x");
     const auto power = p.add("power", power_spectrum{.x = p.add("spectrum", rfft{.x = x})});
-    program made = std::move(p).build({p.add("loudest", reduce{.x = power})});
-    (void)run(traced, sluice::run{made, {numbers({64})}}, {.tag = "clip 7"});
-    made = program();
+    program loudest_program = std::move(p).build({p.add("loudest", reduce{.x = power})});
+    (void)run(traced, sluice::run{loudest_program, {numbers({64})}}, {.tag = "clip 7"});
+    loudest_program = program();
     (void)run(traced, add{.a = small(1), .b = small(2)});
     json = shown->json();
   }
@@ -433,17 +436,17 @@ TEST_P(programs, may_have_many_inputs) {
     inputs.emplace_back(numbers({5}));
     expected = alone(add{.a = expected, .b = inputs.back().on_device()});
   }
-  const program made = std::move(p).build({sum});
-  EXPECT_EQ(bits(results_of({made, inputs})[0]), bits(expected));
+  const program program = std::move(p).build({sum});
+  EXPECT_EQ(bits(results_of({program, inputs})[0]), bits(expected));
 }
 
 TEST_P(programs, of_many_shapes_stay_in_the_bytes_of_the_cache) {
   program_builder p;
   const auto x = p.input("x");
   const auto spectrum = p.add("spectrum", rfft{.x = x});
-  const program made = std::move(p).build({p.add("power", power_spectrum{.x = spectrum})});
-  for (std::int64_t n = 1; n <= 100; ++n) (void)results_of({made, {numbers({n})}});
-  const auto plans = on().status().plans;
+  const program program = std::move(p).build({p.add("power", power_spectrum{.x = spectrum})});
+  for (std::int64_t n = 1; n <= 100; ++n) (void)results_of({program, {numbers({n})}});
+  const auto plans = test_executor().status().plans;
   EXPECT_GE(plans.made, 100U);
   EXPECT_LE(plans.kept_bytes, executor_options().max_plan_bytes);
   EXPECT_LE(plans.alive, plans.kept + 64);
@@ -452,15 +455,15 @@ TEST_P(programs, of_many_shapes_stay_in_the_bytes_of_the_cache) {
 TEST_P(programs, are_dropped_while_they_are_planned) {
   program_builder p;
   const auto x = p.input("x");
-  program made = std::move(p).build({p.add("double", add{.a = x, .b = x})});
+  program double_program = std::move(p).build({p.add("double", add{.a = x, .b = x})});
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> replies{0};
     auto fresh = make_executor();
-    fresh->submit(sluice::run{made, {numbers({4})}}, {.id = 3},
+    fresh->submit(sluice::run{double_program, {numbers({4})}}, {.id = 3},
                   reply_token<tensors>::from([&](const tensors&) { ++replies; },
                                              [&](const error&) { ++replies; }));
     if (round % 2 == 0) fresh->cancel({}, 3);
-    if (round == 19) made = program();
+    if (round == 19) double_program = program();
     fresh.reset();
     await([&] { return replies == 1; });
   }
@@ -470,7 +473,7 @@ TEST_P(programs, keep_a_value_from_a_single_request) {
   program_builder p;
   const auto x = p.input("x");
   EXPECT_TRUE(throws(errc::invalid_argument, "b: is a value of a program",
-                     [&] { (void)run(on(), add{.a = numbers({2}), .b = x}); }));
+                     [&] { (void)run(test_executor(), add{.a = numbers({2}), .b = x}); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, programs, every_device(), parameter_name);

@@ -24,35 +24,37 @@ class programs : public executor_test {
  protected:
   /// Runs a program and waits for its results.
   /// @throws error the answer, if it is an error
-  tensors results_of(sluice::run asked, const request_options& options = {}) {
-    return run(on(), std::move(asked), options);
+  tensors results_of(sluice::run request, const request_options& options = {}) {
+    return run(test_executor(), std::move(request), options);
   }
-  prepared prepare_of(sluice::prepare asked) { return run(on(), std::move(asked)); }
+  prepared prepare_of(sluice::prepare request) { return run(test_executor(), std::move(request)); }
 
   // Also for what builds random programs.
  public:
   /// The result of a request of its own.
   template <class Operation>
   tensor alone(Operation operation) {
-    return run(on(), std::move(operation));
+    return run(test_executor(), std::move(operation));
   }
   /// One number in a matrix.
-  tensor small(float value) { return run(on(), fill{.value = value, .shape = extents{1, 1}}); }
+  tensor small(float value) {
+    return run(test_executor(), fill{.value = value, .shape = extents{1, 1}});
+  }
   tensor numbers(const extents& shape) {
-    return run(on(),
+    return run(test_executor(),
                sluice::upload{.values = {random_values<float>(generator_, size(shape)), shape}});
   }
   host_tensor get(const tensor& x) {
-    const auto to = std::make_shared<host_tensor>();
-    (void)run(on(), sluice::download{.x = x, .to = to});
-    return *to;
+    const auto result = std::make_shared<host_tensor>();
+    (void)run(test_executor(), sluice::download{.x = x, .to = result});
+    return *result;
   }
   std::vector<float> values(const tensor& x) { return get(x).to_vector<float>(); }
   std::vector<std::uint32_t> bits(const tensor& x) {
     const auto all = values(x);
-    std::vector<std::uint32_t> made(all.size());
-    std::memcpy(made.data(), all.data(), all.size() * sizeof(float));
-    return made;
+    std::vector<std::uint32_t> words(all.size());
+    std::memcpy(words.data(), all.data(), all.size() * sizeof(float));
+    return words;
   }
 
  private:

@@ -44,9 +44,9 @@ class random_program {
         expected_.push_back(values_[i].alone);
       }
     }
-    made_ = std::move(builder_).build(std::move(outputs), options);
+    program_ = std::move(builder_).build(std::move(outputs), options);
   }
-  [[nodiscard]] const program& get() const noexcept { return made_; }
+  [[nodiscard]] const program& get() const noexcept { return program_; }
   [[nodiscard]] const std::vector<tensor>& inputs() const noexcept { return inputs_; }
   [[nodiscard]] const std::vector<scalar>& scalars() const noexcept { return scalars_; }
   /// What the steps compute, sent one by one.
@@ -190,7 +190,7 @@ class random_program {
   std::vector<tensor> expected_;
   std::vector<tensor> constants_;
   std::vector<std::function<void()>> repeated_;
-  program made_;
+  program program_;
 };
 
 /// Outputs with the shapes of `expected`, some of them not given. Those that are have various

@@ -25,11 +25,11 @@ TEST_P(programs, equal_their_steps_sent_one_by_one) {
       for (const auto& input : random.inputs()) inputs.push_back(alone(strided_copy{.x = input}));
       std::vector<operand> outputs;
       if (again > 1) outputs = random_outputs(*this, generator, random.expected(), inputs);
-      std::vector<run_input> given(inputs.begin(), inputs.end());
-      for (auto& input : given) {
+      std::vector<run_input> run_inputs(inputs.begin(), inputs.end());
+      for (auto& input : run_inputs) {
         if (generator() % 4 == 0) input = get(input.on_device());
       }
-      const auto results = results_of({random.get(), given, outputs, random.scalars()});
+      const auto results = results_of({random.get(), run_inputs, outputs, random.scalars()});
       ASSERT_EQ(results.size(), random.expected().size());
       for (std::size_t i = 0; i < results.size(); ++i) {
         ASSERT_EQ(results[i].shape(), random.expected()[i].shape());
@@ -47,7 +47,7 @@ TEST_P(programs, are_run_by_several_executors_at_a_time) {
   program_builder p;
   const auto x = p.input("x");
   const auto product = p.add("product", gemm{.a = x, .b = x.transposed()});
-  const program made = std::move(p).build({product});
+  const program program = std::move(p).build({product});
   std::vector<tensor> inputs;
   std::vector<std::vector<float>> expected;
   for (std::int64_t n = 1; n <= 24; ++n) {
@@ -64,7 +64,7 @@ TEST_P(programs, are_run_by_several_executors_at_a_time) {
       std::vector<tensors> results(inputs.size());
       std::atomic<std::size_t> answered{0};
       for (std::size_t i = 0; i < inputs.size(); ++i) {
-        mine.submit(sluice::run{made, {inputs[i]}}, {},
+        mine.submit(sluice::run{program, {inputs[i]}}, {},
                     reply_token<tensors>::from(
                         [&, i, ringing](tensors result) {
                           results[i] = std::move(result);

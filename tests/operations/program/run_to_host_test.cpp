@@ -20,8 +20,8 @@ namespace {
 
 class run_to_host_test : public programs {
  protected:
-  host_tensors on_host(sluice::run_to_host asked, const request_options& options = {}) {
-    return run(on(), std::move(asked), options);
+  host_tensors on_host(sluice::run_to_host request, const request_options& options = {}) {
+    return run(test_executor(), std::move(request), options);
   }
   /// Has the shapes and the bits of the results on the device.
   void expect_equal(const host_tensors& found, const std::vector<tensor>& expected) {
@@ -44,11 +44,11 @@ TEST_P(run_to_host_test, equals_a_run_and_downloads) {
                                                             : capture_policy::never};
     const random_program random(*this, generator, 1 + generator() % 15, options);
     for (int again = 0; again < 3; ++again) {
-      std::vector<run_input> given(random.inputs().begin(), random.inputs().end());
-      for (auto& input : given) {
+      std::vector<run_input> run_inputs(random.inputs().begin(), random.inputs().end());
+      for (auto& input : run_inputs) {
         if (generator() % 2 == 0) input = get(input.on_device());
       }
-      expect_equal(on_host({random.get(), given, random.scalars()}), random.expected());
+      expect_equal(on_host({random.get(), run_inputs, random.scalars()}), random.expected());
     }
   }
 }
@@ -57,7 +57,7 @@ TEST_P(run_to_host_test, packs_views) {
   program_builder p;
   const auto x = p.input("x");
   const auto sum = p.add("sum", add{.a = x, .b = x});
-  const program made =
+  const program program =
       std::move(p).build({sum.transposed(), sum, sum.slice(1, 1, std::nullopt, 2), sum.select(0, 2),
                           sum.slice(0, 1, 3), sum.reshape({-1}), sum.slice(0, 0, 0)});
   const auto input = numbers({5, 6});
@@ -66,11 +66,11 @@ TEST_P(run_to_host_test, packs_views) {
                                      alone_sum.slice(1, 1, 6, 2), alone_sum.select(0, 2),
                                      alone_sum.slice(0, 1, 3),    alone_sum.reshape({-1}),
                                      alone_sum.slice(0, 0, 0)};
-  for (int i = 0; i < 3; ++i) expect_equal(on_host({made, {input}}), expected);
+  for (int i = 0; i < 3; ++i) expect_equal(on_host({program, {input}}), expected);
   // Large outputs go through the ring of pinned memory.
   const auto large = numbers({700, 900});
   const auto of_large = alone(add{.a = large, .b = large});
-  const auto results = on_host({made, {get(large)}});
+  const auto results = on_host({program, {get(large)}});
   expect_equal({results[0], results[1]}, {of_large.transposed(), of_large});
 }
 
@@ -78,16 +78,16 @@ TEST_P(run_to_host_test, is_prepared_ahead) {
   program_builder p;
   const auto x = p.input("x");
   const auto sum = p.add("sum", add{.a = x, .b = x});
-  const program made = std::move(p).build({sum.transposed()});
+  const program program = std::move(p).build({sum.transposed()});
   const auto input = numbers({3, 4});
   const auto known =
-      prepare_of({.what = made, .inputs = {tensor_spec::of(input)}, .to_host = true});
+      prepare_of({.what = program, .inputs = {tensor_spec::of(input)}, .to_host = true});
   EXPECT_EQ(known.outputs[0].shape, (extents{4, 3}));
-  const auto plans = on().status().plans.made;
-  expect_equal(on_host({made, {input}}), {alone(add{.a = input, .b = input}).transposed()});
-  EXPECT_EQ(on().status().plans.made, plans);
+  const auto plans = test_executor().status().plans.made;
+  expect_equal(on_host({program, {input}}), {alone(add{.a = input, .b = input}).transposed()});
+  EXPECT_EQ(test_executor().status().plans.made, plans);
   EXPECT_TRUE(throws(errc::invalid_argument, "outputs: are given", [&] {
-    (void)prepare_of({.what = made,
+    (void)prepare_of({.what = program,
                       .inputs = {tensor_spec::of(input)},
                       .outputs = {tensor_spec::row_major(element_type::f32, {4, 3})},
                       .to_host = true});
@@ -98,28 +98,28 @@ TEST_P(run_to_host_test, is_prepared_ahead) {
 TEST_P(run_to_host_test, has_returned_all_memory_when_the_answer_comes) {
   program_builder p;
   const auto x = p.input("x");
-  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
   const auto input = numbers({16, 16});
-  (void)on_host({made, {input}});
+  (void)on_host({program, {input}});
   const auto before = runtime().bytes_outstanding();
   for (int i = 0; i < 20; ++i) {
     std::size_t bytes = 0;
     long owners = 0;
     const auto alarm = waking_alarm();
     std::atomic<bool> answered{false};
-    on().submit(sluice::run_to_host{made, {input}}, {},
-                reply_token<host_tensors>::from(
-                    [&, alarm](const host_tensors& results) {
-                      bytes = runtime().bytes_outstanding();
-                      owners = std::as_const(results[0]).data().use_count() - 1;
-                      answered = true;
-                      alarm->ring();
-                    },
-                    [&, alarm](const error&) {
-                      answered = true;
-                      alarm->ring();
-                    }));
-    for (on().work(); !answered; on().work()) alarm->await();
+    test_executor().submit(sluice::run_to_host{program, {input}}, {},
+                           reply_token<host_tensors>::from(
+                               [&, alarm](const host_tensors& results) {
+                                 bytes = runtime().bytes_outstanding();
+                                 owners = std::as_const(results[0]).data().use_count() - 1;
+                                 answered = true;
+                                 alarm->ring();
+                               },
+                               [&, alarm](const error&) {
+                                 answered = true;
+                                 alarm->ring();
+                               }));
+    for (test_executor().work(); !answered; test_executor().work()) alarm->await();
     EXPECT_LE(bytes, before);
     EXPECT_EQ(owners, 1);
   }
@@ -128,11 +128,11 @@ TEST_P(run_to_host_test, has_returned_all_memory_when_the_answer_comes) {
 TEST_P(run_to_host_test, leaves_no_memory_behind) {
   program_builder p;
   const auto x = p.input("x");
-  const program made = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
   const auto input = numbers({64, 64});
-  (void)on_host({made, {input}});
+  (void)on_host({program, {input}});
   const auto before = runtime().statistics().blocks;
-  for (int i = 0; i < 50; ++i) (void)on_host({made, {input}});
+  for (int i = 0; i < 50; ++i) (void)on_host({program, {input}});
   await([&] {
     runtime().reap_pending();
     return runtime().statistics().blocks <= before;
@@ -142,23 +142,23 @@ TEST_P(run_to_host_test, leaves_no_memory_behind) {
 TEST_P(run_to_host_test, is_answered_with_one_error) {
   program_builder p;
   const auto x = p.input("x");
-  const program made = std::move(p).build({p.add("product", gemm{.a = x, .b = x})});
+  const program program = std::move(p).build({p.add("product", gemm{.a = x, .b = x})});
   EXPECT_TRUE(throws(errc::invalid_argument, "step 'product': b:", [&] {
-    (void)on_host({made, {numbers({3, 4})}});
+    (void)on_host({program, {numbers({3, 4})}});
   }));
   EXPECT_TRUE(throws(errc::invalid_argument, "what: is no program", [&] { (void)on_host({}); }));
   const auto input = numbers({3, 3});
-  (void)on_host({made, {input}});
+  (void)on_host({program, {input}});
   // The answer comes at the deadline. The launch then still fills memory that nobody else has.
   gate closed;
-  closed.hold(on().lane().stream());
-  auto late = submit(on(), sluice::run_to_host{made, {input}},
+  closed.hold(test_executor().lane().stream());
+  auto late = submit(test_executor(), sluice::run_to_host{program, {input}},
                      {.deadline = timer().now() + std::chrono::milliseconds(5)});
   EXPECT_FALSE(late.answered());
   timer().advance(std::chrono::milliseconds(5));
   EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(late); }));
   closed.open();
-  expect_equal(on_host({made, {input}}), {alone(gemm{.a = input, .b = input})});
+  expect_equal(on_host({program, {input}}), {alone(gemm{.a = input, .b = input})});
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, run_to_host_test, every_device(), parameter_name);

@@ -48,26 +48,26 @@ class waiting_programs : public programs {
     }
     return std::move(p).build({last});
   }
-  /// Fills the lane of `to` behind a closed gate.
-  std::vector<pending_answer> fill_lane(executor& to, gate& closed) {
+  /// Fills the lane of `executor` behind a closed gate.
+  std::vector<pending_answer> fill_lane(executor& executor, gate& closed) {
     const auto x = small(1);
-    closed.hold(to.lane().stream());
+    closed.hold(executor.lane().stream());
     std::vector<pending_answer> answers;
-    while (!to.lane().full()) answers.push_back(submit(to, affine{.x = x}));
+    while (!executor.lane().full()) answers.push_back(submit(executor, affine{.x = x}));
     return answers;
   }
   [[nodiscard]] const tensor& x() const { return x_; }
-  /// What `what` adds to the bytes of the queue while it waits.
-  std::size_t counted(sluice::run what, request_sender sender = alice) {
-    const auto before = on().status().bytes;
-    (void)sent_.emplace_back(submit(on(), std::move(what), {}, sender));
-    return on().status().bytes - before;
+  /// What `request` adds to the bytes of the queue while it waits.
+  std::size_t counted(sluice::run request, request_sender sender = alice) {
+    const auto before = test_executor().status().bytes;
+    (void)sent_.emplace_back(submit(test_executor(), std::move(request), {}, sender));
+    return test_executor().status().bytes - before;
   }
   void finish(gate& closed, std::vector<pending_answer>& others) {
     closed.open();
     for (auto& one : others) (void)wait(one);
     for (auto& one : sent_) (void)wait(one);
-    EXPECT_EQ(on().status().bytes, 0U);
+    EXPECT_EQ(test_executor().status().bytes, 0U);
   }
 
  private:
@@ -77,7 +77,7 @@ class waiting_programs : public programs {
 
 TEST_P(waiting_programs, count_their_constants_once) {
   gate closed;
-  auto others = fill_lane(on(), closed);
+  auto others = fill_lane(test_executor(), closed);
   const auto first = with_constant();
   const auto second = with_constant();
   EXPECT_GT(counted({.what = first, .inputs = {x()}}), mebibyte);
@@ -89,7 +89,7 @@ TEST_P(waiting_programs, count_their_constants_once) {
 
 TEST_P(waiting_programs, count_names_and_inferences) {
   gate closed;
-  auto others = fill_lane(on(), closed);
+  auto others = fill_lane(test_executor(), closed);
   EXPECT_GT(counted({.what = with_names(100, 10'000), .inputs = {x().slice(0, 0, 1)}}), 1'000'000U);
   EXPECT_GT(counted({.what = with_names(1000, 1), .inputs = {x().slice(0, 0, 1)}}), 500'000U);
   finish(closed, others);

@@ -31,15 +31,15 @@ struct random_description {
 class random_test : public executor_test {
  protected:
   /// Makes the numbers `d` in `y`.
-  tensor draw(executor& to, const random_description& d, const tensor& y) {
+  tensor draw(executor& executor, const random_description& d, const tensor& y) {
     switch (d.distribution) {
       case random_distribution::bits:
-        return run(to, random_bits{.seed = d.seed, .offset = d.offset, .y = y});
+        return run(executor, random_bits{.seed = d.seed, .offset = d.offset, .y = y});
       case random_distribution::uniform:
-        return run(to, random_uniform{.seed = d.seed, .offset = d.offset, .y = y});
+        return run(executor, random_uniform{.seed = d.seed, .offset = d.offset, .y = y});
       case random_distribution::normal:
         return run(
-            to,
+            executor,
             random_normal{
                 .seed = d.seed, .offset = d.offset, .mean = d.mean, .stddev = d.stddev, .y = y});
     }
@@ -48,14 +48,14 @@ class random_test : public executor_test {
   /// The numbers `d`, made `room_before` elements into a block. Expects that the elements before
   /// and behind them stay as they were.
   template <class T>
-  std::vector<T> generated(executor& to, stream_ref stream, const random_description& d,
+  std::vector<T> generated(executor& executor, stream_ref stream, const random_description& d,
                            std::size_t room_before) {
     const std::size_t room_behind = 5;
     T mark;
     std::memset(&mark, 0x5a, sizeof mark);
-    const auto block = upload(to.lane().runtime(), stream,
+    const auto block = upload(executor.lane().runtime(), stream,
                               std::vector<T>(room_before + d.count + room_behind, mark));
-    (void)draw(to, d, block.subspan(room_before, d.count));
+    (void)draw(executor, d, block.subspan(room_before, d.count));
     std::vector<T> values = download(block, stream);
     const auto first = values.begin() + static_cast<std::ptrdiff_t>(room_before);
     const auto last = first + static_cast<std::ptrdiff_t>(d.count);
@@ -65,7 +65,7 @@ class random_test : public executor_test {
   }
   template <class T>
   std::vector<T> make(const random_description& d, std::size_t room_before = 0) {
-    return generated<T>(on(), stream(), d, room_before);
+    return generated<T>(test_executor(), stream(), d, room_before);
   }
 };
 

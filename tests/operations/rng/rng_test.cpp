@@ -249,7 +249,7 @@ TEST_P(rng, numbers_of_any_strides_are_those_of_the_sequence) {
                                            .offset = generator() >> 1};
       SCOPED_TRACE(to_string(shape) + " strides " + to_string(y.view().strides()) + " seed " +
                    std::to_string(description.seed));
-      EXPECT_EQ(draw(on(), description, y.view()), y.view());
+      EXPECT_EQ(draw(test_executor(), description, y.view()), y.view());
       auto current = y.current();
       auto i = description.offset;
       for_each_index(shape, [&](const extents& index) {
@@ -373,15 +373,17 @@ TEST_P(rng, the_moments_are_those_of_the_distributions) {
 }
 
 TEST_P(rng, no_elements_are_no_work) {
-  EXPECT_TRUE(run(on(), random_uniform{.shape = extents{0, 3}, .offset = last_element}).empty());
+  EXPECT_TRUE(
+      run(test_executor(), random_uniform{.shape = extents{0, 3}, .offset = last_element}).empty());
 }
 
 TEST_P(rng, makes_new_tensors) {
-  const auto y = run(on(), random_uniform{.shape = extents{3, 5}, .type = element_type::f64});
+  const auto y =
+      run(test_executor(), random_uniform{.shape = extents{3, 5}, .type = element_type::f64});
   EXPECT_EQ(y.shape(), (extents{3, 5}));
   EXPECT_EQ(y.type(), element_type::f64);
-  EXPECT_EQ(run(on(), random_normal{.shape = extents{}}).size(), 1U);
-  EXPECT_EQ(run(on(), random_bits{.shape = extents{7}}).type(), element_type::u32);
+  EXPECT_EQ(run(test_executor(), random_normal{.shape = extents{}}).size(), 1U);
+  EXPECT_EQ(run(test_executor(), random_bits{.shape = extents{7}}).type(), element_type::u32);
 }
 
 TEST_P(rng, the_sequence_ends_at_2_to_the_64) {
@@ -407,8 +409,8 @@ TEST_P(rng, refuse_arguments_by_name) {
   const auto expect_refused = [&](const std::string& text, auto operation) {
     SCOPED_TRACE(text);
     const auto before = runtime().statistics();
-    EXPECT_TRUE(
-        throws(errc::invalid_argument, text, [&] { (void)run(on(), std::move(operation)); }));
+    EXPECT_TRUE(throws(errc::invalid_argument, text,
+                       [&] { (void)run(test_executor(), std::move(operation)); }));
     EXPECT_EQ(runtime().statistics().launches, before.launches);
     EXPECT_EQ(runtime().statistics().peak_bytes, before.peak_bytes);
   };

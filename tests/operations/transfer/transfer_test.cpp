@@ -33,20 +33,22 @@ class transfer : public executor_test {
  protected:
   /// A tensor of random bytes.
   host_tensor random(element_type type, const extents& shape) {
-    host_tensor made(type, shape);
-    const auto bytes = random_values<std::uint8_t>(generator_, made.bytes());
-    std::copy(bytes.begin(), bytes.end(), static_cast<std::uint8_t*>(made.data().get()));
-    return made;
+    host_tensor values(type, shape);
+    const auto bytes = random_values<std::uint8_t>(generator_, values.bytes());
+    std::copy(bytes.begin(), bytes.end(), static_cast<std::uint8_t*>(values.data().get()));
+    return values;
   }
-  tensor put(const host_tensor& values) { return run(on(), sluice::upload{.values = values}); }
+  tensor put(const host_tensor& values) {
+    return run(test_executor(), sluice::upload{.values = values});
+  }
   host_tensor get(const tensor& x) {
-    const auto to = std::make_shared<host_tensor>();
-    (void)run(on(), sluice::download{.x = x, .to = to});
-    return *to;
+    const auto result = std::make_shared<host_tensor>();
+    (void)run(test_executor(), sluice::download{.x = x, .to = result});
+    return *result;
   }
   template <class T>
   std::vector<T> filled(const fill& operation) {
-    return get(run(on(), operation)).to_vector<T>();
+    return get(run(test_executor(), operation)).to_vector<T>();
   }
   static bool same_bytes(const host_tensor& a, const host_tensor& b) {
     return a.bytes() == b.bytes() && std::memcmp(a.data().get(), b.data().get(), a.bytes()) == 0;
@@ -81,19 +83,20 @@ TEST_P(transfer, takes_pinned_memory) {
     auto pinned = host_tensor::pinned(runtime(), element_type::f32, {count});
     std::memcpy(pinned.data().get(), values.data().get(), values.bytes());
     const auto x = put(pinned);
-    const auto to =
+    const auto result =
         std::make_shared<host_tensor>(host_tensor::pinned(runtime(), element_type::f32, {count}));
-    const auto memory = to->data();
-    (void)run(on(), sluice::download{.x = x, .to = to});
-    EXPECT_EQ(to->data(), memory);
-    EXPECT_TRUE(same_bytes(*to, values));
+    const auto memory = result->data();
+    (void)run(test_executor(), sluice::download{.x = x, .to = result});
+    EXPECT_EQ(result->data(), memory);
+    EXPECT_TRUE(same_bytes(*result, values));
     EXPECT_EQ(runtime().statistics().pinned_bytes, before) << "the bytes passed through a slot";
   }
 }
 
 TEST_P(transfer, writes_a_part_of_a_tensor) {
   const auto all = put(host_tensor(std::vector<float>(20, 1), {5, 4}));
-  const auto y = run(on(), sluice::upload{.values = host_tensor(std::vector<float>(8, 2), {2, 4}),
+  const auto y =
+      run(test_executor(), sluice::upload{.values = host_tensor(std::vector<float>(8, 2), {2, 4}),
                                           .y = all.slice(0, 1, 3)});
   EXPECT_EQ(y, all.slice(0, 1, 3));
   std::vector<float> expected(20, 1);
@@ -112,14 +115,15 @@ TEST_P(transfer, takes_any_strides) {
     const auto all = put(outer);
     // Some columns of `all` are the rows of `inner`.
     const auto y = all.slice(1, 2, 2 + last).transposed();
-    EXPECT_EQ(run(on(), sluice::upload{.values = inner, .y = y}), y);
+    EXPECT_EQ(run(test_executor(), sluice::upload{.values = inner, .y = y}), y);
     EXPECT_TRUE(same_bytes(get(y), inner));
-    EXPECT_TRUE(same_bytes(get(y.transposed()), get(run(on(), strided_copy{.x = y.transposed()}))));
-    (void)run(on(), fill{.value = 1, .y = y});
-    const auto ones = get(run(on(), fill{.value = 1, .shape = y.shape(), .type = type}));
+    EXPECT_TRUE(same_bytes(get(y.transposed()),
+                           get(run(test_executor(), strided_copy{.x = y.transposed()}))));
+    (void)run(test_executor(), fill{.value = 1, .y = y});
+    const auto ones = get(run(test_executor(), fill{.value = 1, .shape = y.shape(), .type = type}));
     EXPECT_TRUE(same_bytes(get(y), ones));
     // The elements around it stay as they are.
-    (void)run(on(),
+    (void)run(test_executor(),
               sluice::upload{.values = get(put(outer).slice(1, 2, 2 + last).transposed()), .y = y});
     EXPECT_TRUE(same_bytes(get(all), outer));
     EXPECT_TRUE(same_bytes(get(put(random(type, {1})).broadcast_to({0, 3})), random(type, {0, 3})));
@@ -131,11 +135,11 @@ TEST_P(transfer, takes_any_strides) {
 TEST_P(transfer, a_download_is_answered_when_the_elements_are_there) {
   const host_tensor values(std::vector<std::uint32_t>(1000, 7));
   const auto x = put(values);
-  const auto to = std::make_shared<host_tensor>(x.type(), x.shape());
-  const auto address = to->data();
-  (void)run(on(), sluice::download{.x = x, .to = to}, {.reply = reply_on::enqueued});
-  EXPECT_EQ(to->to_vector<std::uint32_t>(), std::vector<std::uint32_t>(1000, 7));
-  EXPECT_EQ(to->data(), address) << "a given tensor is filled";
+  const auto result = std::make_shared<host_tensor>(x.type(), x.shape());
+  const auto address = result->data();
+  (void)run(test_executor(), sluice::download{.x = x, .to = result}, {.reply = reply_on::enqueued});
+  EXPECT_EQ(result->to_vector<std::uint32_t>(), std::vector<std::uint32_t>(1000, 7));
+  EXPECT_EQ(result->data(), address) << "a given tensor is filled";
 }
 
 TEST_P(transfer, fills_tensors_of_all_types) {
@@ -154,7 +158,7 @@ TEST_P(transfer, fills_tensors_of_all_types) {
       filled<std::uint64_t>({.value = largest, .shape = extents{5}, .type = element_type::u64}),
       std::vector<std::uint64_t>(5, largest));
   for (const auto type : {element_type::f16, element_type::bf16}) {
-    const auto y = run(on(), fill{.value = 0.5, .shape = extents{4}, .type = type});
+    const auto y = run(test_executor(), fill{.value = 0.5, .shape = extents{4}, .type = type});
     const auto values = get(y);
     for (int i = 0; i < 4; ++i) {
       const float element =
@@ -165,7 +169,8 @@ TEST_P(transfer, fills_tensors_of_all_types) {
     }
   }
   const auto bits = [&](element_type type, const scalar& value) {
-    const auto y = get(run(on(), fill{.value = value, .shape = extents{1}, .type = type}));
+    const auto y =
+        get(run(test_executor(), fill{.value = value, .shape = extents{1}, .type = type}));
     std::uint16_t all = 0;
     std::memcpy(&all, y.data().get(), sizeof all);
     return all;
@@ -179,7 +184,7 @@ TEST_P(transfer, fills_tensors_of_all_types) {
   EXPECT_EQ(filled<float>({.value = 1, .shape = extents{0, 3}}), std::vector<float>());
   // A given tensor says what it takes.
   const auto y = put(host_tensor(std::vector<std::int32_t>(6, 1), {2, 3}));
-  (void)run(on(), fill{.value = -7, .y = y.slice(0, 1, 2)});
+  (void)run(test_executor(), fill{.value = -7, .y = y.slice(0, 1, 2)});
   EXPECT_EQ(get(y).to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1, 1, -7, -7, -7}));
 }
 
@@ -188,7 +193,7 @@ TEST_P(transfer, refuses_arguments_by_name) {
   const auto before = runtime().statistics();
   const auto refused = [&](errc code, const char* word, auto operation) {
     SCOPED_TRACE(word);
-    EXPECT_TRUE(throws(code, word, [&] { (void)run(on(), operation); }));
+    EXPECT_TRUE(throws(code, word, [&] { (void)run(test_executor(), operation); }));
   };
   const host_tensor values(std::vector<float>(12, 2), {3, 4});
   refused(errc::invalid_argument, "values: is not given", sluice::upload{});
@@ -246,12 +251,12 @@ TEST_P(transfer, counts_the_elements_of_a_waiting_upload) {
 INSTANTIATE_TEST_SUITE_P(devices, transfer, every_device(), parameter_name);
 
 TEST(host_tensor, shares_its_elements) {
-  const host_tensor made(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
-  const auto copy = made;
-  EXPECT_EQ(copy.values<float>().data(), made.values<float>().data());
-  EXPECT_EQ(made.type(), element_type::f32);
-  EXPECT_EQ(made.bytes(), 24U);
-  EXPECT_EQ(made.to_vector<float>()[5], 6);
+  const host_tensor values(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  const auto copy = values;
+  EXPECT_EQ(copy.values<float>().data(), values.values<float>().data());
+  EXPECT_EQ(values.type(), element_type::f32);
+  EXPECT_EQ(values.bytes(), 24U);
+  EXPECT_EQ(values.to_vector<float>()[5], 6);
   EXPECT_FALSE(host_tensor());
   EXPECT_TRUE(host_tensor(std::vector<float>()));
 }
@@ -265,23 +270,23 @@ TEST(host_tensor, has_another_shape_with_the_same_elements) {
 }
 
 TEST(host_tensor, leaves_nothing_behind_when_it_is_moved) {
-  host_tensor from(std::vector<float>{1, 2, 3});
-  const auto address = from.data();
-  host_tensor to(std::move(from));
-  EXPECT_EQ(to.data(), address);
+  host_tensor source(std::vector<float>{1, 2, 3});
+  const auto address = source.data();
+  host_tensor target(std::move(source));
+  EXPECT_EQ(target.data(), address);
   // NOLINTNEXTLINE(bugprone-use-after-move): this is the test.
-  EXPECT_TRUE(!from && from.size() == 0 && from.shape().empty());
-  from = std::move(to);
-  EXPECT_EQ(from.data(), address);
+  EXPECT_TRUE(!source && source.size() == 0 && source.shape().empty());
+  source = std::move(target);
+  EXPECT_EQ(source.data(), address);
 }
 
 TEST(host_tensor, holds_booleans) {
   const std::vector<bool> values{true, false, true, true};
-  host_tensor made(values, {2, 2});
-  EXPECT_EQ(made.type(), element_type::boolean);
-  EXPECT_EQ(made.to_vector<bool>(), values);
-  made.values<bool>()[1] = true;
-  EXPECT_EQ(made.to_vector<bool>(), std::vector<bool>(4, true));
+  host_tensor booleans(values, {2, 2});
+  EXPECT_EQ(booleans.type(), element_type::boolean);
+  EXPECT_EQ(booleans.to_vector<bool>(), values);
+  booleans.values<bool>()[1] = true;
+  EXPECT_EQ(booleans.to_vector<bool>(), std::vector<bool>(4, true));
   EXPECT_EQ(host_tensor(std::vector<bool>()).shape(), extents{0});
   EXPECT_TRUE(throws(errc::invalid_argument, "shape", [&] { (void)host_tensor(values, {3}); }));
 }
