@@ -120,6 +120,7 @@ auto library_handler(self_pointer self, std::optional<Handle> library_actors::*s
                      Handle (*spawn)(caf::actor_system&, std::shared_ptr<device_service>,
                                      std::shared_ptr<kernel_trace>)) {
   return [self, slot, spawn](Request) {
+    const handled_message handled(self, sender_of(self->current_sender()));
     auto promise = take_promise<Handle>(self);
     answer_failures(promise.token, [&] {
       auto& state = state_of(self);
@@ -174,7 +175,7 @@ void library_ended(self_pointer self, const caf::actor_addr& source) {
 template <class Request, class Reply, class Work>
 auto immediate_handler(self_pointer self, Work work) {
   return [self, work](const Request& request) {
-    const routed_message handled(self, sender_of(self->current_sender()));
+    const handled_message handled(self, sender_of(self->current_sender()));
     auto promise = take_promise<Reply>(self);
     answer_failures(promise.token,
                     [&] { promise.token.succeed(work(*state_of(self).service, request)); });
@@ -202,6 +203,7 @@ class device_lane final : public lane_actor<device_state> {
 
  protected:
   caf::behavior make_behavior() override {
+    serve_lane();
     auto& device = state_of(self());
     if (end_) {
       const auto server = caf::actor_cast<caf::actor>(system().spawn_serv());
@@ -211,7 +213,6 @@ class device_lane final : public lane_actor<device_state> {
     device.signal.end = std::move(end_);
     device.service = std::move(service_);
     device.trace = std::move(trace_);
-    serve_lane();
     sluice::on_exit(self(), [this](caf::exit_msg& m) { end_in_order(self(), m.reason); });
     sluice::on_down(self(), [this](const caf::down_msg& m) {
       sender_ended(self(), m);
@@ -260,8 +261,11 @@ template <caf::spawn_options Options>
                                                 std::shared_ptr<detail::device_end> end) {
   const std::vector<request_type> types{request_type_of<upload>(), request_type_of<download>(),
                                         request_type_of<fill>(), request_type_of<strided_copy>()};
-  const auto ids = {id_of_element_type<allocate>(), id_of_element_type<allocate_pinned>(),
-                    id_of_element_type<get_statistics>()};
+  const auto ids = {id_of_element_type<allocate>(),       id_of_element_type<allocate_pinned>(),
+                    id_of_element_type<get_statistics>(), id_of_element_type<get_blas>(),
+                    id_of_element_type<get_dnn>(),        id_of_element_type<get_fft>(),
+                    id_of_element_type<get_rng>(),        id_of_element_type<get_elementwise>(),
+                    id_of_element_type<get_programs>()};
   auto lane = std::make_shared<lane_of_actor>(
       lane_of_actor{.name = "sluice.device",
                     .requests = std::make_shared<const request_table>(types, ids),

@@ -48,15 +48,18 @@ class actor_with_lanes final : public lane_actor<operation_state> {
 
   using single_lane::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
-    const auto bytes = waiting_bytes(*element);
-    if (!bytes) return single_lane::put_into_mailbox(std::move(element), context);
+    const auto size = waiting_size(*element);
+    // The first lane answers for all.
+    if (!size || element->content().match_elements<get_queue_status>()) {
+      return single_lane::enqueue(std::move(element), context);
+    }
     try {
       lanes_->route(sender_of(element->sender), priority_of(element->content()),
                     [&](std::size_t lane) {
                       cancel_on_other_lanes(*element, lane);
                       single_lane* const target =
                           lane == 0 ? this : others_[lane - 1].load(std::memory_order_acquire);
-                      target->take_in(element, *bytes);
+                      target->take_in(element, *size);
                     });
     } catch (...) {
       single_lane::refuse(*element);

@@ -67,21 +67,21 @@ class lane_actor : public caf::stateful_actor<State> {
 
   using base::enqueue;
   enqueue_result enqueue(caf::mailbox_element_ptr element, actor_context* context) override {
-    const auto bytes = waiting_bytes(*element);
-    if (!bytes) return base::enqueue(std::move(element), context);
+    const auto size = waiting_size(*element);
+    if (!size) return take_other(std::move(element), context);
     try {
-      take_in(element, *bytes);
+      take_in(element, *size);
     } catch (...) {
       refuse(*element);
     }
     return enqueue_result(true);
   }
-  /// Takes a message for the lane, which takes `bytes` while it waits.
+  /// Takes a message for the lane.
   /// @throws error `overloaded` if there is no room for it; then the message is unchanged
   /// @throws std::bad_alloc likewise
-  void take_in(caf::mailbox_element_ptr& element, std::size_t bytes) {
+  void take_in(caf::mailbox_element_ptr& element, message_size size) {
     const bool cancels = element->content().template match_elements<cancel_request>();
-    inbox_->send(sender_of(element->sender), element, bytes, cancels);
+    inbox_->send(sender_of(element->sender), element, size, cancels);
   }
 
  protected:
@@ -101,16 +101,30 @@ class lane_actor : public caf::stateful_actor<State> {
     serve(self(), std::move(*std::exchange(lane_, nullptr)));
   }
   [[nodiscard]] base* self() noexcept { return this; }
-  /// The bytes of a message that waits in the queue of a lane, or concerns one that does; nothing
-  /// for another one.
-  [[nodiscard]] std::optional<std::size_t> waiting_bytes(
+  /// What a message takes while it waits in front of a lane; nothing for a response, and for what
+  /// no client sends.
+  [[nodiscard]] std::optional<message_size> waiting_size(
       const caf::mailbox_element& element) const noexcept {
     if (element.mid.is_response()) return std::nullopt;
-    return requests_->waiting_bytes(element.content());
+    return requests_->waiting_size(element.content());
   }
-  /// Takes a message that no lane has to see.
-  enqueue_result put_into_mailbox(caf::mailbox_element_ptr element, actor_context* context) {
-    return base::enqueue(std::move(element), context);
+  /// Puts a message without a size into the mailbox, or answers it if the actor does not know it.
+  enqueue_result take_other(caf::mailbox_element_ptr element, actor_context* context) {
+    if (element->mid.is_response() || is_internal(element->content())) {
+      return base::enqueue(std::move(element), context);
+    }
+    try {
+      if (!element->mid.is_request()) {
+        throw error(errc::unsupported, "the actor does not take a message of this type");
+      }
+      if (element->sender) {
+        sluice::detail::enqueue(element->sender, nullptr, element->mid.response_id(),
+                                caf::make_error(caf::sec::unexpected_message));
+      }
+    } catch (...) {
+      refuse(*element);
+    }
+    return enqueue_result(true);
   }
   /// Answers a message that is not taken with the current exception.
   static void refuse(caf::mailbox_element& element) noexcept {

@@ -63,6 +63,13 @@ struct ended_lanes {
 /// The messages in front of the actor of a lane.
 using lane_inbox = bounded_inbox<caf::mailbox_element_ptr>;
 
+/// A request for the status of all lanes. It counts as a message of its sender until it is
+/// answered.
+struct status_request {
+  request_sender sender{};
+  reply_token<queue_status> token{};
+};
+
 /// The state of an actor that runs operations.
 struct operation_state {
   operation_state() = default;
@@ -71,6 +78,8 @@ struct operation_state {
   ~operation_state() {
     // The mailbox answers what it still gets, or has got and not handled.
     if (inbox) inbox->close();
+    const error ended(errc::shutting_down, "the actor has ended");
+    for (auto& request : status_requests) request.token.fail(ended);
   }
 
   std::shared_ptr<const request_table> requests;
@@ -85,7 +94,10 @@ struct operation_state {
   std::uint64_t idle_since = 0;
   // The actor's thread makes the replies, and the completion thread destroys them.
   recycled_memory_owner<> replies{new recycled_memory};
-  std::set<caf::actor_id> watched;  // senders whose end drops requests
+  std::set<caf::actor_id> watched;              // senders whose end drops requests
+  plan_status former_plans;                     // the counts of executors that the lane had before
+  std::vector<status_request> status_requests;  // for the next sum over the lanes
+  bool sums_status = false;                     // over the lanes, for earlier requests
   const char* name = "sluice.operations";
   ended_lanes other_lanes;  // of the first lane's actor; `kill` reaches no handler
 };
@@ -137,6 +149,22 @@ template <class Self>
   return *state.executor;
 }
 
+/// Drops the executor of a lane that is closed.
+inline void close_executor(operation_state& state) noexcept {
+  const auto plans = state.executor->status().plans;
+  state.former_plans.made += plans.made;
+  state.former_plans.capture_attempts += plans.capture_attempts;
+  state.executor.reset();
+}
+
+/// What waits on the lane of `state`.
+[[nodiscard]] inline queue_status status_of(const operation_state& state) noexcept {
+  auto status = state.executor ? state.executor->status() : queue_status();
+  status.plans.made += state.former_plans.made;
+  status.plans.capture_attempts += state.former_plans.capture_attempts;
+  return status;
+}
+
 /// Opens or closes the lane of `self`, which is opened on demand.
 template <class Self>
 void tend_lane(Self* self) noexcept {
@@ -155,12 +183,12 @@ void tend_lane(Self* self) noexcept {
     }
     const auto& lane = state.executor->lane();
     const bool has_work = state.lane->has_work() || lane.in_flight() != 0;
-    if (!has_work && choice.standing_of(number) == standing::closed) return state.executor.reset();
+    if (!has_work && choice.standing_of(number) == standing::closed) return close_executor(state);
     if (lane.service().timer().now() >= state.idle_until) {
       if (has_work || state.lane->handled() != state.idle_since) return watch_idle(self);
       choice.close(number);
     }
-    if (!has_work && choice.standing_of(number) == standing::closed) state.executor.reset();
+    if (!has_work && choice.standing_of(number) == standing::closed) close_executor(state);
   } catch (...) {
     choice.close(number, true);  // there is no memory, or the device is lost
   }
@@ -183,23 +211,38 @@ void end_message(Self* self) noexcept {
   stay_awake(self);
   if (lane && !has_message(self)) lane->publish(false);
 }
-/// Ends the handler of a message that the choice of a lane has passed on, whatever is thrown.
+/// Ends the handler of a message that has waited in front of the lane, whatever is thrown.
 template <class Self>
-class routed_message {
+class handled_message {
  public:
-  routed_message(Self* self, request_sender sender) noexcept : self_(self), sender_(sender) {}
-  routed_message(const routed_message&) = delete;
-  routed_message& operator=(const routed_message&) = delete;
-  ~routed_message() {
-    auto& state = state_of(self_);
-    if (state.inbox) state.inbox->note_handled(sender_);
-    if (state.lane) state.lane->note_handled(sender_);
+  handled_message(Self* self, request_sender sender) noexcept : self_(self), sender_(sender) {}
+  handled_message(const handled_message&) = delete;
+  handled_message& operator=(const handled_message&) = delete;
+  ~handled_message() {
+    if (const auto& inbox = state_of(self_).inbox) inbox->note_handled(sender_);
     end_message(self_);
   }
 
  private:
   Self* const self_;
   const request_sender sender_;
+};
+/// The same for a message that the choice of a lane has passed on.
+template <class Self>
+class routed_message {
+ public:
+  routed_message(Self* self, request_sender sender) noexcept
+      : self_(self), sender_(sender), handled_(self, sender) {}
+  routed_message(const routed_message&) = delete;
+  routed_message& operator=(const routed_message&) = delete;
+  ~routed_message() {
+    if (auto& lane = state_of(self_).lane) lane->note_handled(sender_);
+  }
+
+ private:
+  Self* const self_;
+  const request_sender sender_;
+  const handled_message<Self> handled_;  // ends last
 };
 
 /// Has the end of a sender drop its requests, if their options ask for it.
@@ -271,46 +314,102 @@ void sender_ended(Self* self, const caf::down_msg& down) {
   end_message(self);
 }
 
-/// What waits in the queues of all lanes of an actor. Answers when the last reference is dropped.
-class sum_of_lanes {
+/// The sum of what waits on all lanes of an actor, for requests that wait for it. If the actor ends
+/// before it is complete, they are answered with a failure.
+class status_sum {
  public:
-  sum_of_lanes(reply_token<queue_status> token, const queue_status& first, std::size_t others)
-      : token_(std::move(token)), sum_(first), missing_(others) {}
-  sum_of_lanes(const sum_of_lanes&) = delete;
-  sum_of_lanes& operator=(const sum_of_lanes&) = delete;
-  ~sum_of_lanes() {
-    if (missing_ == 0) {
-      token_.succeed(sum_);
+  explicit status_sum(std::size_t other_lanes) noexcept : missing_(other_lanes) {}
+  status_sum(const status_sum&) = delete;
+  status_sum& operator=(const status_sum&) = delete;
+  ~status_sum() { fail(); }
+  void begin(std::vector<status_request> requests, const queue_status& first) noexcept {
+    requests_ = std::move(requests);
+    sum_ = first;
+  }
+  /// Adds the status of another lane; nullptr: the lane has ended.
+  void add(const queue_status* status) noexcept {
+    --missing_;
+    if (status == nullptr) {
+      has_failed_ = true;
     } else {
-      token_.fail(error(errc::shutting_down, "a lane of the actor has ended"));
+      sum_ += *status;
     }
   }
-  void add(const queue_status& status) noexcept {
-    sum_ += status;
-    --missing_;
+  [[nodiscard]] bool is_complete() const noexcept { return missing_ == 0; }
+  void answer(const std::shared_ptr<lane_inbox>& inbox) noexcept {
+    if (has_failed_) {
+      fail();
+    } else {
+      for (auto& request : requests_) request.token.succeed(sum_);
+    }
+    for (const auto& request : requests_) {
+      if (inbox) inbox->note_handled(request.sender);
+    }
+    requests_.clear();
   }
 
  private:
-  reply_token<queue_status> token_;
+  void fail() noexcept {
+    const error ended(errc::shutting_down, "a lane of the actor has ended");
+    for (auto& request : requests_) request.token.fail(ended);
+  }
+
+  std::vector<status_request> requests_;
   queue_status sum_;
   std::size_t missing_;
+  bool has_failed_ = false;
 };
 
-/// Answers a request for the status of all lanes.
+/// Answers the requests for the status of all lanes that have come since the last sum was begun.
+template <class Self>
+void sum_status(Self* self) noexcept {
+  auto& state = state_of(self);
+  const auto& others = state.other_lanes.actors;
+  std::shared_ptr<status_sum> sum;
+  if (const auto failure = failure_of([&] { sum = std::make_shared<status_sum>(others.size()); })) {
+    for (auto& request : std::exchange(state.status_requests, {})) {
+      request.token.fail(*failure);
+      if (state.inbox) state.inbox->note_handled(request.sender);
+    }
+    return;
+  }
+  sum->begin(std::exchange(state.status_requests, {}), status_of(state));
+  if (others.empty()) return sum->answer(state.inbox);
+  state.sums_status = true;
+  const auto add = [self, sum](const queue_status* status) noexcept {
+    sum->add(status);
+    if (!sum->is_complete()) return;
+    sum->answer(state_of(self).inbox);
+    state_of(self).sums_status = false;
+    if (!state_of(self).status_requests.empty()) sum_status(self);
+    end_message(self);
+  };
+  for (const auto& other : others) {
+    const auto failure = failure_of([&] {
+      request(self, other, caf::infinite, get_lane_status{})
+          .then([add](const queue_status& status) { add(&status); },
+                [add](const caf::error&) { add(nullptr); });
+    });
+    if (failure) add(nullptr);
+  }
+}
+
+/// Takes a request for the status of all lanes. While a sum is being made, the requests that come
+/// share the next one.
 template <class Self>
 [[nodiscard]] auto take_status_request(Self* self) {
+  auto& state = state_of(self);
+  const auto sender = sender_of(self->current_sender());
   auto promise = take_promise<queue_status>(self);
-  answer_failures(promise.token, [&] {
-    const auto& state = state_of(self);
-    const auto& others = state.other_lanes.actors;
-    const auto sum = std::make_shared<sum_of_lanes>(
-        promise.token, state.executor ? state.executor->status() : queue_status(), others.size());
-    for (const auto& other : others) {
-      request(self, other, caf::infinite, get_queue_status{})
-          .then([sum](const queue_status& status) { sum->add(status); },
-                [sum](const caf::error&) {});
-    }
+  const auto failure = failure_of([&] {
+    state.status_requests.push_back({sender, std::move(promise.token)});
   });
+  if (failure) {
+    const handled_message handled(self, sender);
+    return promise.delegated;
+  }
+  if (!state.sums_status) sum_status(self);
+  end_message(self);
   return promise.delegated;
 }
 
@@ -339,6 +438,10 @@ template <class Self, class... More>
             end_message(self);
           },
           [self](get_queue_status) { return take_status_request(self); },
+          [self](get_lane_status) {
+            end_message(self);
+            return status_of(state_of(self));
+          },
           std::move(more)...};
 }
 

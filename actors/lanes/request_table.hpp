@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/actors/caf.hpp>
+#include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/request_type.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/request_options.hpp>
@@ -18,11 +19,12 @@ namespace sluice::detail {
 /// The types of requests that an actor takes, each alone or followed by options.
 class request_table {
  public:
-  /// Messages of the types `others`, for which the actor has handlers, wait like requests.
+  /// Messages of the types `others`, for which the actor has handlers, wait like requests. The
+  /// handlers end with a `handled_message`.
   /// @throws std::bad_alloc if there is no memory
   explicit request_table(const std::vector<request_type>& types,
                          std::initializer_list<element_type_id> others = {})
-      : waiting_{id_of_element_type<cancel_request>()} {
+      : waiting_{id_of_element_type<cancel_request>(), id_of_element_type<get_queue_status>()} {
     for (const auto& type : types) types_.emplace(type.id, type);
     waiting_.insert(others);
   }
@@ -33,9 +35,8 @@ class request_table {
     const auto found = types_.find(id_of_element(content, 0));
     return found == types_.end() ? nullptr : &found->second;
   }
-  /// The host memory in bytes that a message takes while it waits in front of a lane; nothing if it
-  /// does not wait there.
-  [[nodiscard]] std::optional<std::size_t> waiting_bytes(
+  /// What a message takes while it waits in front of a lane; nothing if no client may send it.
+  [[nodiscard]] std::optional<message_size> waiting_size(
       const message_content& content) const noexcept {
     if (!has_options_or_nothing(content)) return std::nullopt;
     constexpr std::size_t least = 128;  // of the mailbox and of a message without a request
@@ -43,12 +44,15 @@ class request_table {
         content.size() == 2 ? content.get_as<request_options>(1).tag.capacity() : 0;
     const auto id = id_of_element(content, 0);
     if (const auto type = types_.find(id); type != types_.end()) {
-      return least + options + type->second.bytes(content);
+      auto size = type->second.size(content);
+      size.bytes += least + options;
+      return size;
     }
     if (id == id_of_element_type<bulk>()) {
-      return least + options + content.get_as<bulk>(0).bytes();
+      const auto& operations = content.get_as<bulk>(0);
+      return message_size{least + options + operations.bytes(), operations.size()};
     }
-    if (content.size() == 1 && waiting_.contains(id)) return least;
+    if (content.size() == 1 && waiting_.contains(id)) return message_size{least};
     return std::nullopt;
   }
 
@@ -62,6 +66,12 @@ class request_table {
   std::unordered_map<element_type_id, request_type> types_;
   std::unordered_set<element_type_id> waiting_;
 };
+
+/// Whether a message is one of CAF or of the lanes themselves, which waits for no others.
+[[nodiscard]] inline bool is_internal(const message_content& content) noexcept {
+  return content.match_elements<wake>() || content.match_elements<cancel_launched>() ||
+         content.match_elements<get_lane_status>() || is_system_message(content);
+}
 
 /// The priority of a message for a lane.
 [[nodiscard]] inline request_priority priority_of(const message_content& content) noexcept {

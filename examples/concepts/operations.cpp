@@ -50,7 +50,7 @@ int main() {
   const auto y = lane.run(affine{.x = x, .factor = 1.0 / 255, .offset = -0.5});  // f32
   const auto z = lane.run(gemm{.a = y, .b = y.transposed()});                    // 2x2
   const auto result = std::make_shared<host_tensor>();
-  (void)lane.run(download{.x = z, .to = result});
+  (void)lane.run(download{.x = z, .target = result});
   for (const float value : result->values<float>())
     std::cout << value << '\n';  // 0.35 -0.19 -0.19 0.35
 }

@@ -18,7 +18,7 @@ struct label {
   std::size_t index = 0;  ///< number of the class
   float score = 0;        ///< its score
 };
-using classifier = caf::typed_actor<takes<label(classify)>>;
+using classifier = caf::typed_actor<takes<label(classify, request_options)>>;
 SLUICE_MESSAGES(cookbook, 220, classify, label)
 
 struct classifier_state {
@@ -27,12 +27,13 @@ struct classifier_state {
 
 classifier::behavior_type behavior(classifier::stateful_pointer<classifier_state> self,
                                    const program_actor& programs, const program& scores) {
-  return {[=](classify& query) -> caf::result<label> {
+  return {[=](classify& query, const request_options& options) -> caf::result<label> {
     if (query.features.shape() != extents{1, 2}) {
       return to_caf_error(error(errc::invalid_argument, "features: must have the shape [1, 2]"));
     }
     auto promise = self->make_response_promise<label>();
-    request(self, programs, caf::infinite, run_to_host{scores, {std::move(query.features)}})
+    request(self, programs, caf::infinite, run_to_host{scores, {std::move(query.features)}},
+            options)
         .then(
             [promise](const host_tensors& results) mutable {
               const auto values = results.front().values<float>();
@@ -60,6 +61,6 @@ int main() {
       system.spawn<caf::detached>(behavior, device.programs(), std::move(p).build({scores}));
 
   const host_tensor point(std::vector<float>{1, 2}, {1, 2});
-  const auto found = ask<label>(system, service, classify{point});
+  const auto found = ask<label>(system, service, classify{point}, request_options{});
   std::cout << "class " << found.index << ", score " << found.score << '\n';  // class 2, score 11
 }

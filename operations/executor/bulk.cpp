@@ -62,7 +62,7 @@ class bulk::collector {
 
   collector(std::size_t count, reply_token<bulk_results> answer);
   ~collector() = default;
-  [[nodiscard]] bulk_result& result(std::size_t i) noexcept { return results_.of[i]; }
+  [[nodiscard]] bulk_result& result(std::size_t i) noexcept { return results_.results[i]; }
   void fail_one(std::size_t i, const error& why) noexcept;
   void answer_one() noexcept;
   void let_go() noexcept;

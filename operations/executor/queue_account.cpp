@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/executor/queue_account.hpp"
 
+#include <sluice/operations/bounded_inbox.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>

@@ -114,6 +114,9 @@ std::size_t program::scalars() const noexcept {
 std::size_t program::outputs() const noexcept {
   return graph_ ? graph_->outputs().size() : 0;
 }
+std::size_t program::steps() const noexcept {
+  return graph_ ? graph_->steps().size() : 0;
+}
 std::string program::text() const {
   return graph_ ? graph_->text() : std::string();
 }

@@ -43,12 +43,12 @@ transfer_call infer(const upload& op, inference& inference) {
 transfer_call infer(const download& op, inference& inference) {
   const auto& x = inference.require(op.x);
   inference.make_contiguous(op.x);
-  if (!op.to) throw invalid_argument("to", "is not given");
-  if (*op.to && (op.to->type() != x.type || op.to->shape() != x.shape)) {
-    throw invalid_argument("to", "is of type " + std::string(to_string(op.to->type())) +
-                                     " and has the shape " + to_string(op.to->shape()) +
-                                     ", but x is of type " + std::string(to_string(x.type)) +
-                                     " and has the shape " + to_string(x.shape));
+  if (!op.target) throw invalid_argument("target", "is not given");
+  if (*op.target && (op.target->type() != x.type || op.target->shape() != x.shape)) {
+    throw invalid_argument("target", "is of type " + std::string(to_string(op.target->type())) +
+                                         " and has the shape " + to_string(op.target->shape()) +
+                                         ", but x is of type " + std::string(to_string(x.type)) +
+                                         " and has the shape " + to_string(x.shape));
   }
   return {static_cast<std::int64_t>(x.size())};
 }
@@ -60,7 +60,7 @@ std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const upload&
 }
 std::shared_ptr<operation_launch> begin(lane_libraries& libraries, const download& op,
                                         const transfer_call&) {
-  auto& target = *op.to;
+  auto& target = *op.target;
   if (!target) target = host_tensor(op.x.value().type(), op.x.value().shape());
   return std::make_shared<transfer_launch>(
       host_transfer::download(libraries.stream(), target.data(), target.bytes()), true);

@@ -43,6 +43,7 @@ class actor_with_lanes_on_demand : public named_device_test {
 
   [[nodiscard]] session& s() { return *session_; }
   [[nodiscard]] blas_actor blas() { return device_->blas(); }
+  [[nodiscard]] fft_actor device_fft() { return device_->fft(); }
   [[nodiscard]] manual_timer& timer() { return *timer_; }
   [[nodiscard]] std::size_t streams() { return s().runtime().statistics().streams; }
   /// The streams of the launches so far.
@@ -80,6 +81,24 @@ class actor_with_lanes_on_demand : public named_device_test {
   std::unique_ptr<session> session_;
   std::unique_ptr<scoped_device> device_;
 };
+
+TEST_P(actor_with_lanes_on_demand, count_the_plans_of_lanes_that_have_been_closed) {
+  const auto fft = device_fft();
+  const auto x = s().put(std::vector<float>(8, 1));
+  (void)s().ask<tensor>(fft, rfft{.x = x});
+  const auto open_streams = streams();
+  (void)s().ask<tensor>(fft, rfft{.x = x}, request_options{.priority = request_priority::high});
+  const auto plans_made = [&] {
+    return s().ask<queue_status>(fft, get_queue_status{}).plans.made;
+  };
+  const auto count = plans_made();
+  EXPECT_GE(count, 2U) << "one for each lane";
+  await([&] {
+    timer().advance(idle);
+    return streams() == open_streams;
+  });
+  EXPECT_EQ(plans_made(), count);
+}
 
 /// On a GPU, a lane may not be opened while a gate is closed: libraries wait for the device.
 class lanes_beside_a_flood : public actor_with_lanes_on_demand {};

@@ -507,14 +507,14 @@ mistakes transfer_mistakes(session& s, session& elsewhere) {
 
   variations<sluice::download> downloaded({.x = output});
   downloaded.add_operand<float>(s, elsewhere, "x", &sluice::download::x, false, true);
-  downloaded.add("download: to is larger than x", bad, "to: ", [](auto& r) {
-    r.to = std::make_shared<host_tensor>(element_type::f32, extents{13});
+  downloaded.add("download: target is larger than x", bad, "target: ", [](auto& r) {
+    r.target = std::make_shared<host_tensor>(element_type::f32, extents{13});
   });
-  downloaded.add("download: to is of another shape", bad, "to: ", [](auto& r) {
-    r.to = std::make_shared<host_tensor>(element_type::f32, extents{3, 4});
+  downloaded.add("download: target is of another shape", bad, "target: ", [](auto& r) {
+    r.target = std::make_shared<host_tensor>(element_type::f32, extents{3, 4});
   });
-  downloaded.add("download: to is of another type", bad, "to: ", [](auto& r) {
-    r.to = std::make_shared<host_tensor>(element_type::i32, extents{12});
+  downloaded.add("download: target is of another type", bad, "target: ", [](auto& r) {
+    r.target = std::make_shared<host_tensor>(element_type::i32, extents{12});
   });
   append(downloaded.take());
   return {std::move(mistakes), output, contents};

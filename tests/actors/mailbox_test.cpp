@@ -184,6 +184,39 @@ TEST_P(mailbox, refuses_messages_beyond_the_bytes_of_a_sender) {
   EXPECT_EQ(answer_of(request(bob, actor(), caf::infinite, large(2))), errc::invalid_argument);
 }
 
+// Every message of a client counts, also one that is answered at once.
+TEST_P(mailbox, has_few_requests_for_the_status_of_a_sender) {
+  caf::scoped_actor alice{system()};
+  caf::scoped_actor bob{system()};
+  send_many(alice, 1, 1);
+  labels().await_first();
+  for (std::size_t i = 1; i < limits.in_mailbox + limits.backlog_of_sender; ++i) {
+    send(alice, actor(), get_queue_status{});
+  }
+  std::optional<errc> refusal;
+  request(alice, actor(), caf::infinite, get_queue_status{})
+      .receive([](const queue_status&) {},
+               [&](const caf::error& e) { refusal = from_caf_error(e).value().code(); });
+  EXPECT_EQ(refusal, errc::overloaded);
+  labels().open();
+  request(bob, actor(), caf::infinite, get_queue_status{})
+      .receive([](const queue_status& status) { EXPECT_EQ(status.requests, 0U); },
+               [](const caf::error& e) { FAIL() << to_string(e); });
+}
+
+// They take no memory: the sender's thread answers them.
+TEST_P(mailbox, does_not_keep_messages_that_the_actor_does_not_take) {
+  caf::scoped_actor alice{system()};
+  send_many(alice, 1, 1);
+  labels().await_first();
+  const auto untyped = caf::actor_cast<caf::actor>(actor());
+  bool is_unexpected = false;
+  request(alice, untyped, caf::infinite, 5)
+      .receive([] {},
+               [&](const caf::error& e) { is_unexpected = e == caf::sec::unexpected_message; });
+  EXPECT_TRUE(is_unexpected);
+}
+
 // An untyped handle lets messages through that the actor does not know.
 TEST_P(mailbox, answers_messages_that_the_actor_does_not_take) {
   caf::scoped_actor alice{system()};

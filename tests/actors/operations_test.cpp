@@ -375,7 +375,7 @@ TEST_P(operations, a_download_leaves_the_given_tensor_to_the_client) {
   for (const auto& target : {std::make_shared<host_tensor>(element_type::f32, extents{12}),
                              std::make_shared<host_tensor>()}) {
     const auto answer =
-        s().ask<host_tensor>(device().actor(), sluice::download{.x = x, .to = target});
+        s().ask<host_tensor>(device().actor(), sluice::download{.x = x, .target = target});
     EXPECT_EQ(target->to_vector<float>(), values);
     EXPECT_EQ(answer.data(), target->data());
   }

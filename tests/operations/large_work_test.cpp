@@ -45,7 +45,7 @@ class host_lane {
   tensor upload(const host_tensor& values) { return run(sluice::upload{.values = values}); }
   std::vector<std::byte> download(const tensor& x) {
     const auto result = std::make_shared<host_tensor>();
-    (void)run(sluice::download{.x = x, .to = result});
+    (void)run(sluice::download{.x = x, .target = result});
     std::vector<std::byte> bytes(result->bytes());
     if (!bytes.empty()) std::memcpy(bytes.data(), result->data().get(), bytes.size());
     return bytes;

@@ -229,6 +229,22 @@ void use_unshared(message_content& content, const Use& use) {
 
 [[nodiscard]] bool is_exit_reason(const caf::error& e) noexcept;
 
+/// Whether a message is one that CAF sends to actors itself.
+[[nodiscard]] inline bool is_system_message(const message_content& content) noexcept {
+  if (content.match_elements<caf::exit_msg>() || content.match_elements<caf::down_msg>() ||
+      content.match_elements<caf::error>()) {
+    return true;
+  }
+#if CAF_MAJOR_VERSION >= 1
+  return content.match_elements<caf::node_down_msg>() || content.match_elements<caf::action>() ||
+         content.match_elements<caf::timeout_msg>() ||
+         content.match_elements<caf::sys_atom, caf::get_atom, std::string>();
+#else
+  return content.match_elements<caf::timeout_msg>() ||
+         content.match_elements<caf::sys_atom, caf::get_atom, std::string>();
+#endif
+}
+
 /// Puts `content` into the mailbox of `target`, in CAF 0.17 with one allocation. `stages` are those
 /// that the answer visits afterwards. Any thread may call it.
 template <class T>

@@ -50,9 +50,9 @@ struct request_reply<download> {
 
   /// Gives `request` a target if it has none.
   /// @throws std::bad_alloc if there is no memory
-  explicit request_reply(download& request) : is_new_(!request.to) {
-    if (is_new_) request.to = std::make_shared<host_tensor>();
-    target_ = request.to;
+  explicit request_reply(download& request) : is_new_(!request.target) {
+    if (is_new_) request.target = std::make_shared<host_tensor>();
+    target_ = request.target;
   }
   /// The target of the request. A given target keeps its elements.
   [[nodiscard]] host_tensor operator()(tensor) const noexcept {

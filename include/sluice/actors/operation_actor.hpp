@@ -34,6 +34,8 @@ struct cancel_launched {
   std::uint64_t sender = 0;
   std::uint64_t id = 0;
 };
+/// Asks another lane of an actor for its part of the `queue_status`.
+struct get_lane_status {};
 }  // namespace detail
 
 /// An actor that runs operations on a lane of its own. It takes each operation alone, or followed
@@ -54,8 +56,7 @@ using operation_actor =
     caf::typed_actor<takes<typename request_reply<Requests>::type(Requests)>...,
                      takes<typename request_reply<Requests>::type(Requests, request_options)>...,
                      takes<bulk_results(bulk)>, takes<bulk_results(bulk, request_options)>,
-                     takes<void(cancel_request)>, takes<queue_status(get_queue_status)>,
-                     takes<void(detail::wake)>, takes<void(detail::cancel_launched)>>;
+                     takes<void(cancel_request)>, takes<queue_status(get_queue_status)>>;
 
 template <>
 struct local_message<detail::cancel_launched> : std::true_type {};
@@ -69,4 +70,4 @@ struct local_message<bulk_results> : std::true_type {};
 SLUICE_MESSAGES(sluice_operations, 1050, sluice::detail::wake, sluice::tensor,
                 sluice::request_options, sluice::cancel_request, sluice::get_queue_status,
                 sluice::queue_status, sluice::bulk, sluice::bulk_results,
-                sluice::detail::cancel_launched)
+                sluice::detail::cancel_launched, sluice::detail::get_lane_status)

@@ -6,6 +6,7 @@
 #include <sluice/actors/reply.hpp>
 #include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/envelope/reply_token.hpp>
+#include <sluice/operations/bounded_inbox.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/request_options.hpp>
@@ -38,25 +39,26 @@ class request_lane {
 /// run the same code; only `submit` depends on the type.
 struct request_type {
   element_type_id id;  ///< of the request in a message
-  /// The host memory that the request in `content` takes, in bytes.
-  std::size_t (*bytes)(const message_content& content) noexcept;
+  /// What the request in `content` takes while it waits.
+  message_size (*size)(const message_content& content) noexcept;
   /// Runs the request in `content`, which no other message shares, on `lane`, and has it answered
   /// at `address`.
   void (*submit)(message_content& content, const request_options& options, request_sender sender,
                  reply_address address, request_lane& lane) noexcept;
 };
 
-/// `request_type::bytes` of a type.
+/// `request_type::size` of a type.
 template <class Request>
-[[nodiscard]] std::size_t bytes_of_request(const message_content& content) noexcept {
+[[nodiscard]] message_size size_of_request(const message_content& content) noexcept {
   const auto& request = content.template get_as<Request>(0);
-  std::size_t sum = sizeof(Request);
+  message_size size{.bytes = sizeof(Request)};
   if constexpr (requires { Request::members(); }) {
-    sum += host_bytes_of(request);
+    size.bytes += host_bytes_of(request);
   } else if constexpr (requires { host_bytes_of_share(request.what); }) {
-    sum += host_bytes_of(request) + host_bytes_of_share(request.what);
+    size.bytes += host_bytes_of(request) + host_bytes_of_share(request.what);
+    size.steps = request.what.steps();
   }
-  return sum;
+  return size;
 }
 
 /// `request_type::submit` of a type.
@@ -81,7 +83,7 @@ void submit_request(message_content& content, const request_options& options, re
 template <class Request>
 [[nodiscard]] request_type request_type_of() noexcept {
   (void)sizeof(declaration_check<is_message_type<Request>, Request>);
-  return {id_of_element_type<Request>(), &bytes_of_request<Request>, &submit_request<Request>};
+  return {id_of_element_type<Request>(), &size_of_request<Request>, &submit_request<Request>};
 }
 
 }  // namespace sluice::detail

@@ -38,12 +38,15 @@ struct chrome_trace_options {
 /// Each stream is a track. A launch is a slice ("launch") of its stream's track, from its begin to
 /// its end on the device. The time before the begin ("queueing") and the time from the end until
 /// the completion engine detected it ("detection") are asynchronous slices with the launch's id.
+/// The time that a request waits in the queue of an actor is in no slice.
 /// The enqueueing calls of the host are slices of the launching threads, whose numbers are those of
 /// the operating system. The calls of a batch overlap: the slice of its first member shows the
 /// common call, and each other one begins where the previous one ends.
 ///
 /// On a host device the first 16 steps of a program are slices ("step") within that of its launch.
-/// On a GPU each step is an NVTX range, unless the program is captured.
+/// The upload of inputs in host memory is the time before the first one, and the download of a
+/// `run_to_host` that behind the last one. On a GPU each step is an NVTX range, unless the program
+/// is captured.
 ///
 /// The arguments of a launch are the members of its `kernel_info`. "sizes" is what the operation
 /// states, m, n, k and the number of products for `gemm` for example, or zeros. Some arguments are

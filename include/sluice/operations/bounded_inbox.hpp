@@ -4,6 +4,7 @@
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -24,17 +25,23 @@ namespace sluice::detail {
 [[noreturn]] inline void refuse_bytes(const char* kind, std::size_t bytes, std::size_t more,
                                       std::size_t limit) {
   throw error(errc::overloaded, std::string("the ") + kind + " that wait already use " +
-                                    std::to_string(bytes) + " bytes; with " +
-                                    std::to_string(more) + " more they would exceed the limit of " +
+                                    std::to_string(bytes) + " bytes; with " + std::to_string(more) +
+                                    " more they would exceed the limit of " +
                                     std::to_string(limit));
 }
+
+/// What a message takes while it waits.
+struct message_size {
+  std::size_t bytes = 0;  ///< of host memory
+  std::size_t steps = 0;  ///< of a program, or operations of a bulk, that the actor examines
+};
 
 /// The messages in front of an actor, bounded in number and in bytes, for each sender and in all.
 ///
 /// Few messages of a sender are in the mailbox of the actor at a time. The others are kept here and
 /// follow while the actor handles those before them. The messages of other senders therefore wait
 /// behind few of them, however fast one client sends. The order of each sender is kept. Senders
-/// with one hash share a place. Thread-safe.
+/// with one hash share a place in the mailbox and take turns there. Thread-safe.
 template <class Message>
 class bounded_inbox {
   static constexpr std::size_t slot_bits = 10;
@@ -43,6 +50,9 @@ class bounded_inbox {
   struct limits {
     std::size_t in_mailbox = 256;                           ///< of each sender
     std::size_t bytes_in_mailbox = std::size_t{16} << 20U;  ///< of each sender
+    /// Each step counts as so many bytes in the mailbox, because the actor needs about a
+    /// microsecond for it.
+    std::size_t bytes_of_step = 4096;
     std::size_t backlog_of_sender = std::size_t{1} << 15U;
     std::size_t backlog = std::size_t{1} << 16U;
     std::size_t backlog_bytes_of_sender = std::size_t{128} << 20U;
@@ -53,35 +63,43 @@ class bounded_inbox {
   explicit bounded_inbox(std::function<void(Message&&)> pass_on, limits inbox_limits)
       : pass_on_(std::move(pass_on)), limits_(inbox_limits) {}
 
-  /// Takes a message of a sender that takes so many bytes of memory. A message beyond a limit of
-  /// bytes has room where no other one is. One that cancels others has room when these have none:
-  /// twice as many may be kept with such. Calls for one sender come one after the other.
+  /// Takes a message of a sender. A message beyond a limit of bytes has room where no other one is.
+  /// One that cancels others has room when these have none: twice as many may be kept with such.
+  /// Calls for one sender come one after the other.
   /// @throws error `overloaded` if there is no room; then the message is unchanged
   /// @throws std::bad_alloc if there is no memory; then the message is unchanged
-  void send(request_sender sender, Message& message, std::size_t bytes, bool cancels = false) {
+  void send(request_sender sender, Message& message, message_size size, bool cancels = false) {
     auto& sender_slot = slot_of(sender);
     if (sender_slot.backlog == 0 && !closed_) {
+      const auto load = load_of(size);
       const auto in_mailbox = sender_slot.in_mailbox.fetch_add(1);
-      if (in_mailbox < limits_.in_mailbox && has_room_for_bytes(sender_slot, in_mailbox, bytes)) {
-        sender_slot.bytes_in_mailbox += bytes;
+      if (in_mailbox < limits_.in_mailbox && has_room_for(sender_slot, in_mailbox, load)) {
+        sender_slot.load_in_mailbox += load;
         pass_on_(std::move(message));
         return;
       }
       --sender_slot.in_mailbox;
     }
-    const std::lock_guard lock(sender_slot.mutex);
+    std::unique_lock lock(sender_slot.mutex);
     if (closed_) {
+      lock.unlock();  // the actor answers the message, whose end may run code of its sender
       pass_on_(std::move(message));
       return;
     }
     // Another sender of the slot may have seen this message in the mailbox, where it is not.
     pass_on_some(sender_slot);
-    require_room(sender_slot, bytes, cancels ? 2 : 1);
-    auto& last = sender_slot.messages.emplace_back();
-    last = {std::move(message), bytes};
+    auto queue = std::ranges::find(sender_slot.queues, sender, &sender_queue::sender);
+    require_room(queue == sender_slot.queues.end() ? nullptr : &*queue, size.bytes,
+                 cancels ? 2 : 1);
+    std::list<backlog_message> added(1);
+    if (queue == sender_slot.queues.end()) {
+      queue = sender_slot.queues.insert(queue, sender_queue{.sender = sender});
+    }
+    added.front() = {std::move(message), size};
+    queue->messages.splice(queue->messages.end(), added);
+    queue->bytes += size.bytes;
     ++backlog_;
-    backlog_bytes_ += bytes;
-    sender_slot.backlog_bytes += bytes;
+    backlog_bytes_ += size.bytes;
     // Before the mailbox is looked at: the actor looks here after it has handled a message.
     ++sender_slot.backlog;
     pass_on_some(sender_slot);
@@ -90,10 +108,10 @@ class bounded_inbox {
   void note_handled(request_sender sender) noexcept {
     if (closed_) return;  // what it has passed on since then is not counted
     auto& sender_slot = slot_of(sender);
-    // The message counts as one of average size. Only the actor takes bytes away.
-    const std::size_t bytes = sender_slot.bytes_in_mailbox;
+    // The message counts as one of average size. Only the actor takes load away.
+    const std::size_t load = sender_slot.load_in_mailbox;
     const std::size_t others = --sender_slot.in_mailbox;
-    sender_slot.bytes_in_mailbox -= bytes / (others + 1);
+    sender_slot.load_in_mailbox -= load / (others + 1);
     if (sender_slot.backlog == 0) return;
     const std::lock_guard lock(sender_slot.mutex);
     pass_on_some(sender_slot);
@@ -102,8 +120,15 @@ class bounded_inbox {
   void close() noexcept {
     closed_ = true;
     for (auto& sender_slot : slots_) {
-      const std::lock_guard lock(sender_slot.mutex);
-      while (sender_slot.backlog != 0) pass_on_first(sender_slot);
+      std::list<sender_queue> queues;
+      {
+        const std::lock_guard lock(sender_slot.mutex);
+        queues.swap(sender_slot.queues);
+        backlog_ -= sender_slot.backlog.exchange(0);
+      }
+      for (auto& queue : queues) {
+        for (auto& waiting : queue.messages) pass_on_(std::move(waiting.message));
+      }
     }
   }
   /// The number of messages that are kept.
@@ -112,36 +137,46 @@ class bounded_inbox {
  private:
   struct backlog_message {
     Message message{};
+    message_size size{};
+  };
+  /// The messages of a sender that are kept; at least one.
+  struct sender_queue {
+    request_sender sender{};
+    std::list<backlog_message> messages{};
     std::size_t bytes = 0;
   };
   struct slot {
     std::atomic<std::size_t> in_mailbox{0};
-    std::atomic<std::size_t> bytes_in_mailbox{0};
+    std::atomic<std::size_t> load_in_mailbox{0};
     std::atomic<std::size_t> backlog{0};
     std::mutex mutex;
-    std::list<backlog_message> messages;
-    std::size_t backlog_bytes = 0;
+    std::list<sender_queue> queues;  // the next turn is that of the first one
   };
 
-  /// Whether the mailbox, with so many messages of the senders of a slot, has room for `bytes`.
-  [[nodiscard]] bool has_room_for_bytes(const slot& sender_slot, std::size_t in_mailbox,
-                                        std::size_t bytes) const noexcept {
-    return in_mailbox == 0 || sender_slot.bytes_in_mailbox + bytes <= limits_.bytes_in_mailbox;
+  /// The bytes as which a message counts in the mailbox.
+  [[nodiscard]] std::size_t load_of(message_size size) const noexcept {
+    return size.bytes + size.steps * limits_.bytes_of_step;
   }
-  /// The limits count `factor` times.
+  /// Whether the mailbox, with so many messages of the senders of a slot, has room for a load.
+  [[nodiscard]] bool has_room_for(const slot& sender_slot, std::size_t in_mailbox,
+                                  std::size_t load) const noexcept {
+    return in_mailbox == 0 || sender_slot.load_in_mailbox + load <= limits_.bytes_in_mailbox;
+  }
+  /// The limits count `factor` times. `queue` is that of the sender, nullptr if there is none.
   /// @throws error `overloaded` if one more message may not be kept
-  void require_room(const slot& sender_slot, std::size_t bytes, std::size_t factor) const {
-    const std::size_t of_sender = sender_slot.backlog;
+  void require_room(const sender_queue* queue, std::size_t bytes, std::size_t factor) const {
+    if (queue != nullptr) {
+      if (queue->messages.size() >= factor * limits_.backlog_of_sender) {
+        refuse_messages("messages of this sender", queue->messages.size(),
+                        limits_.backlog_of_sender);
+      }
+      if (queue->bytes + bytes > factor * limits_.backlog_bytes_of_sender) {
+        refuse_bytes("messages of this sender", queue->bytes, bytes,
+                     limits_.backlog_bytes_of_sender);
+      }
+    }
     const std::size_t of_all = backlog_;
-    if (of_sender >= factor * limits_.backlog_of_sender) {
-      refuse_messages("messages of this sender", of_sender, limits_.backlog_of_sender);
-    }
     if (of_all >= factor * limits_.backlog) refuse_messages("messages", of_all, limits_.backlog);
-    if (of_sender != 0 &&
-        sender_slot.backlog_bytes + bytes > factor * limits_.backlog_bytes_of_sender) {
-      refuse_bytes("messages of this sender", sender_slot.backlog_bytes, bytes,
-                   limits_.backlog_bytes_of_sender);
-    }
     if (of_all != 0 && backlog_bytes_ + bytes > factor * limits_.backlog_bytes) {
       refuse_bytes("messages", backlog_bytes_, bytes, limits_.backlog_bytes);
     }
@@ -151,19 +186,26 @@ class bounded_inbox {
     return slots_[(sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits)];
   }
   void pass_on_some(slot& sender_slot) noexcept {
-    while (sender_slot.backlog != 0 && sender_slot.in_mailbox < limits_.in_mailbox &&
-           has_room_for_bytes(sender_slot, sender_slot.in_mailbox,
-                              sender_slot.messages.front().bytes)) {
+    while (sender_slot.backlog != 0 && sender_slot.in_mailbox < limits_.in_mailbox) {
+      const auto load = load_of(sender_slot.queues.front().messages.front().size);
+      if (!has_room_for(sender_slot, sender_slot.in_mailbox, load)) return;
       ++sender_slot.in_mailbox;
-      sender_slot.bytes_in_mailbox += sender_slot.messages.front().bytes;
+      sender_slot.load_in_mailbox += load;
       pass_on_first(sender_slot);
     }
   }
   void pass_on_first(slot& sender_slot) noexcept {
-    auto first = std::move(sender_slot.messages.front());
-    sender_slot.messages.pop_front();
-    sender_slot.backlog_bytes -= first.bytes;
-    backlog_bytes_ -= first.bytes;
+    auto& queues = sender_slot.queues;
+    auto& queue = queues.front();
+    auto first = std::move(queue.messages.front());
+    queue.messages.pop_front();
+    queue.bytes -= first.size.bytes;
+    if (queue.messages.empty()) {
+      queues.pop_front();
+    } else {
+      queues.splice(queues.end(), queues, queues.begin());
+    }
+    backlog_bytes_ -= first.size.bytes;
     pass_on_(std::move(first.message));
     // After it is in the mailbox: the sender's next message may go there at once.
     --sender_slot.backlog;

@@ -27,7 +27,7 @@ struct bulk_result {
 };
 /// The answer to a `bulk`: one result for each operation, in their order.
 struct bulk_results {
-  std::vector<bulk_result> of{};  ///< the results
+  std::vector<bulk_result> results{};
 };
 
 /// Operations of any kinds that travel in one message and are answered by one.
@@ -63,7 +63,7 @@ class bulk {
   ~bulk() = default;
 
   /// Appends an operation, or what a `to_operation` turns into one. Its result is a tensor. Runs of
-  /// programs are no operations. A `download` needs a target, `download::to`.
+  /// programs are no operations. A `download` needs a target, `download::target`.
   /// @throws error `invalid_argument` if there are `max_size` of them; as `to_operation`
   /// @throws std::bad_alloc if there is no memory
   template <class Request>

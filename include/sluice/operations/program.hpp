@@ -239,6 +239,8 @@ class SLUICE_EXPORT program {
   [[nodiscard]] std::size_t scalars() const noexcept;
   /// The number of outputs.
   [[nodiscard]] std::size_t outputs() const noexcept;
+  /// The number of steps, with those of programs that are steps.
+  [[nodiscard]] std::size_t steps() const noexcept;
   /// The program in words: one line for each input, scalar, constant and step, and one for the
   /// outputs. Of the parameters of a step only those are shown that a run gives.
   [[nodiscard]] std::string text() const;

@@ -47,12 +47,12 @@ struct download {
   operand x{};  ///< the elements
   /// Where they go: a tensor of the type and shape of X, or no tensor, which becomes a new one when
   /// the request is launched. Required with an executor.
-  std::shared_ptr<host_tensor> to{};
+  std::shared_ptr<host_tensor> target{};
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
-    return std::make_tuple(input("x", &download::x), parameter("to", &download::to));
+    return std::make_tuple(input("x", &download::x), parameter("target", &download::target));
   }
 };
 

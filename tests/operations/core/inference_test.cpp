@@ -141,7 +141,7 @@ class own_inference : public executor_test {
   template <class T>
   std::vector<T> values(const tensor& source) {
     const auto result = std::make_shared<host_tensor>();
-    (void)run(test_executor(), sluice::download{.x = source, .to = result});
+    (void)run(test_executor(), sluice::download{.x = source, .target = result});
     return result->to_vector<T>();
   }
   [[nodiscard]] const tensor& x() const { return x_; }

@@ -61,7 +61,7 @@ class bulk_test : public executor_test {
   }
   std::vector<bulk_result> answers(bulk many, const request_options& options = {}) {
     auto answer = send(std::move(many), options);
-    return wait(answer).of;
+    return wait(answer).results;
   }
 };
 
@@ -150,12 +150,12 @@ TEST_P(bulk_test, gives_each_operation_the_options_of_the_message) {
   auto cancelled = send(many, {.id = 9}, sender);
   auto expired = send(many, {.deadline = timer().now() + std::chrono::seconds(1)}, sender);
   test_executor().cancel(sender, 9);
-  for (const auto& result : wait(cancelled).of) {
+  for (const auto& result : wait(cancelled).results) {
     ASSERT_TRUE(result.failure);
     EXPECT_EQ(result.failure->code(), errc::cancelled);
   }
   timer().advance(std::chrono::seconds(2));
-  for (const auto& result : wait(expired).of) {
+  for (const auto& result : wait(expired).results) {
     ASSERT_TRUE(result.failure);
     EXPECT_EQ(result.failure->code(), errc::deadline_exceeded);
   }
@@ -183,7 +183,7 @@ TEST_P(bulk_test, beyond_the_queue_fails_in_part) {
   EXPECT_FALSE(answer.answered());
   closed.open();
   std::size_t overloaded = 0;
-  for (const auto& result : wait(*small, answer).of) {
+  for (const auto& result : wait(*small, answer).results) {
     if (result.failure) {
       EXPECT_EQ(result.failure->code(), errc::overloaded);
       ++overloaded;
@@ -213,7 +213,7 @@ TEST_P(bulk_test, counts_its_memory_in_the_queue) {
   EXPECT_EQ(during.requests, before.requests + 1);
   EXPECT_GE(during.bytes, before.bytes + bulk::max_size * sizeof(bulk_result));
   closed.open();
-  EXPECT_FALSE(wait(answer).of[0].failure);
+  EXPECT_FALSE(wait(answer).results[0].failure);
   (void)wait(first);
   (void)wait(second);
   EXPECT_EQ(test_executor().status().bytes, 0U);
@@ -256,7 +256,7 @@ TEST_P(bulk_test, counts_the_texts_of_errors_in_the_queue) {
     auto answer = send(std::move(many), {.id = 5}, {3});
     const auto bytes = test_executor().status().bytes - before;
     test_executor().cancel({3}, 5);
-    EXPECT_EQ(wait(answer).of[0].failure->code(), errc::cancelled);
+    EXPECT_EQ(wait(answer).results[0].failure->code(), errc::cancelled);
     EXPECT_EQ(test_executor().status().bytes, before);
     return bytes;
   };
@@ -290,9 +290,9 @@ TEST_P(bulk_test, with_its_memory_is_bounded) {
     auto bulk_answer = waiting_bulk();
     auto refused = waiting_bulk();
     ASSERT_TRUE(refused.answered());
-    EXPECT_EQ(refused.get().of.back().failure->code(), errc::overloaded);
+    EXPECT_EQ(refused.get().results.back().failure->code(), errc::overloaded);
     closed.open();
-    EXPECT_FALSE(wait(*small, bulk_answer).of.back().failure) << "round " << round;
+    EXPECT_FALSE(wait(*small, bulk_answer).results.back().failure) << "round " << round;
     (void)wait(*small, first);
     (void)wait(*small, second);
   }
@@ -312,7 +312,7 @@ TEST_P(bulk_test, is_answered_when_its_executor_ends) {
   closed.open();
   await([&] { return answer.answered(); });
   std::size_t cancelled = 0;
-  for (const auto& result : answer.get().of) {
+  for (const auto& result : answer.get().results) {
     if (!result.failure) continue;
     EXPECT_EQ(result.failure->code(), errc::cancelled);
     ++cancelled;

@@ -387,9 +387,9 @@ TEST_P(executor_queue, counts_the_bytes_of_parameters_that_grow) {
   const auto result = std::make_shared<host_tensor>();
   script().hold(1);
   auto parked = send({.x = words(1), .y = y, .key = 1});
-  auto behind = submit(test_executor(), sluice::download{.x = y, .to = result});
+  auto behind = submit(test_executor(), sluice::download{.x = y, .target = result});
   EXPECT_EQ(test_executor().waiting(), 2U);
-  (void)run(test_executor(), sluice::download{.x = z, .to = result});
+  (void)run(test_executor(), sluice::download{.x = z, .target = result});
   EXPECT_EQ(result->to_vector<std::uint32_t>()[0], 3U);
   script().open(1);
   (void)wait(parked);

@@ -101,7 +101,7 @@ TEST_P(executor_without_memory, answers_transfers) {
   EXPECT_GT(
       with_each_failing(
           {.tag = "a tag that needs memory of its own"},
-          [&](int) { return sluice::download{.x = x, .to = std::make_shared<host_tensor>()}; }),
+          [&](int) { return sluice::download{.x = x, .target = std::make_shared<host_tensor>()}; }),
       2);
 }
 

@@ -281,7 +281,8 @@ TEST_P(hostile_requests, changed_elements_are_found) {
   const auto shape = test_bench.shape(2);
   const auto x = test_bench.make(element_type::i32, shape);
   const request_for<sluice::download> request(sluice::download{
-      .x = x, .to = std::make_shared<host_tensor>(test_bench.process(element_type::i32, shape))});
+      .x = x,
+      .target = std::make_shared<host_tensor>(test_bench.process(element_type::i32, shape))});
   std::mt19937_64 generator = make_generator();
   const auto on_stream = runtime().create_stream();
   const contents before(request, runtime(), on_stream, generator);

@@ -36,8 +36,8 @@ download valid_download(bench& test_bench) {
   const auto type = any_type(test_bench);
   const auto shape = any_shape(test_bench);
   return {.x = test_bench.make(type, shape),
-          .to = std::make_shared<host_tensor>(test_bench.coin() ? test_bench.process(type, shape)
-                                                                : host_tensor())};
+          .target = std::make_shared<host_tensor>(
+              test_bench.coin() ? test_bench.process(type, shape) : host_tensor())};
 }
 
 operation_mutations fill_list() {
@@ -92,27 +92,27 @@ operation_mutations upload_list() {
 operation_mutations download_list() {
   mutations_of<download> mutations(valid_download);
   mutations.required("x", &download::x);
-  mutations.value(&download::to, "nowhere to go", "to", nullptr);
+  mutations.value(&download::target, "nowhere to go", "target", nullptr);
   mutations.add("x of 2^62 elements that are one", errc::out_of_memory, "x",
                 [](download& d, bench& test_bench) {
                   d.x = test_bench.repeated(u8, {std::int64_t{1} << 31U, std::int64_t{1} << 31U});
-                  d.to = std::make_shared<host_tensor>();
+                  d.target = std::make_shared<host_tensor>();
                 });
-  mutations.add("to another type", bad, "to", [](download& d, bench& test_bench) {
-    *d.to = test_bench.process(u16, d.x.value().shape());
+  mutations.add("to another type", bad, "target", [](download& d, bench& test_bench) {
+    *d.target = test_bench.process(u16, d.x.value().shape());
   });
-  mutations.add("to one more element", bad, "to", [](download& d, bench& test_bench) {
+  mutations.add("to one more element", bad, "target", [](download& d, bench& test_bench) {
     auto shape = d.x.value().shape();
     ++shape[0];
-    *d.to = test_bench.process(d.x.value().type(), shape);
+    *d.target = test_bench.process(d.x.value().type(), shape);
   });
-  mutations.add("to another dimension", bad, "to", [](download& d, bench& test_bench) {
+  mutations.add("to another dimension", bad, "target", [](download& d, bench& test_bench) {
     auto shape = d.x.value().shape();
     shape.push_back(1);
-    *d.to = test_bench.process(d.x.value().type(), shape);
+    *d.target = test_bench.process(d.x.value().type(), shape);
   });
-  mutations.add("to no elements", bad, "to", [](download& d, bench& test_bench) {
-    *d.to = test_bench.process(d.x.value().type(), {0});
+  mutations.add("to no elements", bad, "target", [](download& d, bench& test_bench) {
+    *d.target = test_bench.process(d.x.value().type(), {0});
   });
   return std::move(mutations).take();
 }

@@ -417,6 +417,10 @@ TEST_P(programs, show_traces_when_their_steps_have_ended) {
     const auto& t = times[launch];
     ASSERT_EQ(t.step_count, on_host ? counts[launch] : 0U);
     auto previous = t.begun.value_or(t.enqueued);
+    if (t.step_count != 0) {
+      EXPECT_GE(t.steps_begun, previous);
+      previous = t.steps_begun;
+    }
     for (std::size_t i = 0; i < t.step_count; ++i) {
       EXPECT_GE(t.step_ends[i], previous);
       previous = t.step_ends[i];

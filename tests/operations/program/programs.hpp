@@ -46,7 +46,7 @@ class programs : public executor_test {
   }
   host_tensor get(const tensor& x) {
     const auto result = std::make_shared<host_tensor>();
-    (void)run(test_executor(), sluice::download{.x = x, .to = result});
+    (void)run(test_executor(), sluice::download{.x = x, .target = result});
     return *result;
   }
   std::vector<float> values(const tensor& x) { return get(x).to_vector<float>(); }

@@ -43,7 +43,7 @@ class transfer : public executor_test {
   }
   host_tensor get(const tensor& x) {
     const auto result = std::make_shared<host_tensor>();
-    (void)run(test_executor(), sluice::download{.x = x, .to = result});
+    (void)run(test_executor(), sluice::download{.x = x, .target = result});
     return *result;
   }
   template <class T>
@@ -86,7 +86,7 @@ TEST_P(transfer, takes_pinned_memory) {
     const auto result =
         std::make_shared<host_tensor>(host_tensor::pinned(runtime(), element_type::f32, {count}));
     const auto memory = result->data();
-    (void)run(test_executor(), sluice::download{.x = x, .to = result});
+    (void)run(test_executor(), sluice::download{.x = x, .target = result});
     EXPECT_EQ(result->data(), memory);
     EXPECT_TRUE(same_bytes(*result, values));
     EXPECT_EQ(runtime().statistics().pinned_bytes, before) << "the bytes passed through a slot";
@@ -137,7 +137,8 @@ TEST_P(transfer, a_download_is_answered_when_the_elements_are_there) {
   const auto x = put(values);
   const auto result = std::make_shared<host_tensor>(x.type(), x.shape());
   const auto address = result->data();
-  (void)run(test_executor(), sluice::download{.x = x, .to = result}, {.reply = reply_on::enqueued});
+  (void)run(test_executor(), sluice::download{.x = x, .target = result},
+            {.reply = reply_on::enqueued});
   EXPECT_EQ(result->to_vector<std::uint32_t>(), std::vector<std::uint32_t>(1000, 7));
   EXPECT_EQ(result->data(), address) << "a given tensor is filled";
 }
@@ -202,17 +203,17 @@ TEST_P(transfer, refuses_arguments_by_name) {
   refused(errc::invalid_argument, "y: is of type",
           sluice::upload{.values = host_tensor(std::vector<double>(12), {3, 4}), .y = x});
   refused(errc::invalid_argument, "x: is not given",
-          sluice::download{.to = std::make_shared<host_tensor>(values)});
-  refused(errc::invalid_argument, "to: is not given", sluice::download{.x = x});
-  refused(errc::invalid_argument, "to: is of type",
-          sluice::download{.x = x,
-                           .to = std::make_shared<host_tensor>(element_type::f32, extents{4, 3})});
+          sluice::download{.target = std::make_shared<host_tensor>(values)});
+  refused(errc::invalid_argument, "target: is not given", sluice::download{.x = x});
+  refused(errc::invalid_argument, "target: is of type",
+          sluice::download{
+              .x = x, .target = std::make_shared<host_tensor>(element_type::f32, extents{4, 3})});
   const auto nowhere = std::make_shared<host_tensor>();
   refused(
       errc::out_of_memory, "x: its packed copy takes",
       sluice::download{
           .x = put(host_tensor(std::vector<float>(1), {1})).broadcast_to({std::int64_t{1} << 44U}),
-          .to = nowhere});
+          .target = nowhere});
   EXPECT_FALSE(*nowhere);
   refused(errc::invalid_argument, "shape: is not given", fill{.value = 1});
   refused(errc::invalid_argument,

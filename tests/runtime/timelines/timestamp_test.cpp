@@ -77,6 +77,21 @@ TEST_P(timestamps_on, can_be_recorded_again) {
   EXPECT_LT(between, *again);
 }
 
+// A launch that is cancelled leaves a record on its stream, behind which others may wait.
+TEST_P(timestamps_on, have_the_time_of_the_record_that_was_queued_last) {
+  const auto other = runtime().create_stream();
+  gate closed;
+  closed.hold(stream());
+  ASSERT_TRUE(device().record_timestamp(stamps_[0], stream().native()));
+  ASSERT_TRUE(device().record_timestamp(stamps_[0], other.ref().native()));
+  rest(other.ref());
+  ASSERT_TRUE(clock_->anchor());
+  const auto recorded = clock_->time_of(stamps_[0]);
+  closed.open();
+  rest(stream());
+  EXPECT_EQ(clock_->time_of(stamps_[0]), recorded);
+}
+
 TEST_P(timestamps_on, keep_their_time_when_the_clocks_are_compared_anew) {
   ASSERT_TRUE(clock_->anchor());
   ASSERT_TRUE(device().record_timestamp(stamps_[0], stream().native()));

@@ -38,7 +38,7 @@ class transfers {
     if (to_device) {
       (void)session_.ask<tensor>(actor_, upload{.values = host_, .y = on_device_});
     } else {
-      (void)session_.ask<host_tensor>(actor_, download{.x = on_device_, .to = target_});
+      (void)session_.ask<host_tensor>(actor_, download{.x = on_device_, .target = target_});
     }
   }
 
