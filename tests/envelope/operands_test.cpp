@@ -121,7 +121,7 @@ TEST_P(access_check, memory_of_another_runtime_is_named) {
   device_runtime other(open_device(GetParam()));
   const auto foreign_stream = other.create_stream();
   const auto foreign = other.allocate<float>(4, foreign_stream);
-  EXPECT_TRUE(throws(errc::invalid_argument, "x: the memory belongs to another runtime",
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: the memory belongs to another device runtime",
                      [&] { (void)access_all(runtime(), read(foreign, "x")); }));
 }
 

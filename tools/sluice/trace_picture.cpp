@@ -20,8 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t shown_launches = 24;
-constexpr std::size_t shown_before_batch = 4;
+constexpr std::size_t shown_launches = 8;
+constexpr std::size_t shown_before_batch = 2;
 
 struct traced_box {
   std::pair<int, std::size_t> track;  // process and thread of the format
@@ -36,7 +36,7 @@ struct traced_box {
 traced_box box_of(const json& event) {
   const double begin = event.at("ts").get<double>() * 1e-6;
   return {.track = {event.at("pid").get<int>(), event.at("tid").get<std::size_t>()},
-          .name = event.at("name").get<std::string>(),
+          .name = event.at("args").value("operation", event.at("name").get<std::string>()),
           .begin = begin,
           .end = begin + event.at("dur").get<double>() * 1e-6,
           .batch = event.at("args").value("batch", std::size_t{1})};

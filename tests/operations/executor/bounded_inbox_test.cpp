@@ -96,7 +96,7 @@ TEST_F(inbox_test, is_bounded_in_bytes) {
   EXPECT_TRUE(send_large(1, 2, 2999));
   EXPECT_FALSE(send_large(1, 3, 1)) << "beyond the share of the sender";
   EXPECT_EQ(refusal(),
-            "overloaded: the messages of this sender that wait already use 3000 bytes; with 1 more "
+            "the messages of this sender that wait already use 3000 bytes; with 1 more "
             "they would exceed the limit of 3000");
   EXPECT_TRUE(send_large(2, 0, 600));
   EXPECT_TRUE(send_large(2, 1, 600));
@@ -104,7 +104,7 @@ TEST_F(inbox_test, is_bounded_in_bytes) {
   EXPECT_TRUE(send_large(2, 2, 1400));
   EXPECT_FALSE(send_large(2, 3, 1)) << "beyond what all may have";
   EXPECT_EQ(refusal(),
-            "overloaded: the messages that wait already use 5000 bytes; with 1 more they would "
+            "the messages that wait already use 5000 bytes; with 1 more they would "
             "exceed the limit of 5000");
   EXPECT_TRUE(send(2, 3, true)) << "cancels others";
   EXPECT_EQ(handle()->sender, 1U);
@@ -168,10 +168,10 @@ TEST_F(inbox_test, refuses_what_exceeds_a_limit) {
   std::size_t count = 0;
   for (std::uint64_t i = 0; i < 100; ++i) count += send(1, i) ? 1 : 0;
   EXPECT_EQ(count, 54U);
-  EXPECT_EQ(refusal(), "overloaded: 50 messages of this sender wait already; the limit is 50");
+  EXPECT_EQ(refusal(), "50 messages of this sender wait already; the limit is 50");
   for (std::uint64_t i = 0; i < 100; ++i) count += send(2, i) ? 1 : 0;
   EXPECT_EQ(count, 54U + 34U);
-  EXPECT_EQ(refusal(), "overloaded: 80 messages wait already; the limit is 80");
+  EXPECT_EQ(refusal(), "80 messages wait already; the limit is 80");
   EXPECT_TRUE(send(3, 0)) << "it is not kept";
   EXPECT_EQ(handle()->number, 0U);
   EXPECT_TRUE(send(1, 54));

@@ -274,11 +274,11 @@ TEST_P(malformed_programs, do_not_touch_memory_that_is_gone_or_elsewhere) {
   const auto stale_window = freed(window_);
   const auto stale_sum = freed(product_);
   refused_run(errc::stale_ref, "clip", [&](auto& request) { request.inputs[0] = stale_clip; });
-  refused_run(invalid, "clip: the memory belongs to another runtime",
+  refused_run(invalid, "clip: the memory belongs to another device runtime",
               [&](auto& request) { request.inputs[0] = foreign_clip; });
   refused(errc::stale_ref, "frames.window",
           [&] { return valid([&](parts& p, auto&) { p.window = stale_window; }); });
-  refused(invalid, "frames.window: the memory belongs to another runtime",
+  refused(invalid, "frames.window: the memory belongs to another device runtime",
           [&] { return valid([&](parts& p, auto&) { p.window = foreign_window; }); });
   refused(errc::stale_ref, "table", [&] {
     return valid(
@@ -288,7 +288,7 @@ TEST_P(malformed_programs, do_not_touch_memory_that_is_gone_or_elsewhere) {
     request.outputs = {output, operand(), operand()};
   };
   refused_run(errc::stale_ref, "outputs[0]", [&](auto& request) { give(request, stale_sum); });
-  refused_run(invalid, "outputs[0]: the memory belongs to another runtime",
+  refused_run(invalid, "outputs[0]: the memory belongs to another device runtime",
               [&](auto& request) { give(request, foreign_sum); });
 }
 

@@ -173,8 +173,9 @@ TEST_F(bench_command, prints_tables) {
 }
 
 TEST_F(bench_command, names_its_options) {
-  expect_words(table({"mel"}),
-               {"on demand; high-priority lanes: 1; completion threads: 0; wait: balanced\n"});
+  expect_words(
+      table({"mel"}),
+      {"on demand; high-priority lanes: 1; completion threads: automatic; wait: balanced\n"});
   expect_words(
       table({"mel", "--wait", "frugal", "--high-priority-lanes", "2", "--completion-threads", "3"}),
       {"on demand; high-priority lanes: 2; completion threads: 3; wait: "
