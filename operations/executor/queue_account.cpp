@@ -40,8 +40,7 @@ void queue_account::require_room(const operation_request& request, std::size_t b
                               limits_.requests_of_sender);
     }
     if (bytes > limits_.bytes_of_sender - std::min(share.bytes, limits_.bytes_of_sender)) {
-      detail::refuse_bytes("requests of this sender", share.bytes, bytes,
-                           limits_.bytes_of_sender);
+      detail::refuse_bytes("requests of this sender", share.bytes, bytes, limits_.bytes_of_sender);
     }
   }
   const auto total = lane_ != nullptr ? lane_->bytes_of_all() : charge_;

@@ -32,7 +32,8 @@ inline constexpr bool thread_sanitizer_on = false;
 void note_library_call(bool entered) noexcept;
 
 /// Marks the current time for the trace of the current launch, as the begin or the end of a part of
-/// its work. No effect unless the calling thread is that of a stream, and the launch has timestamps.
+/// its work. No effect unless the calling thread is that of a stream, and the launch has
+/// timestamps.
 void mark_time() noexcept;
 
 /// Announces that the calling thread reads `bytes` bytes at `address`.

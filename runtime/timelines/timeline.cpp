@@ -185,8 +185,7 @@ bool timeline::write_word(std::uint64_t ticket) noexcept {
   const auto value = static_cast<std::uint32_t>(ticket);
   // Nobody waits for the last ticket of a retired stream, whose memory may be freed before.
   if (word_ == nullptr || word_is_spoiled_ || context_.words()->refused() || retired() ||
-      device_.lost() ||
-      watermark_.load(std::memory_order_relaxed) + 1 != ticket ||
+      device_.lost() || watermark_.load(std::memory_order_relaxed) + 1 != ticket ||
       word_->load(std::memory_order_relaxed) == value) {
     return false;
   }

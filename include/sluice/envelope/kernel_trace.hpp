@@ -65,12 +65,12 @@ struct kernel_times {
                                       ///< launch waits for, had finished
   std::optional<time_point> ended{};  ///< the launch had finished
   time_point detected{};              ///< the completion engine detected the completion
-  /// When the first step of a program began: inputs in host memory have been uploaded by then. It is
-  /// known if `step_count` is not 0.
+  /// When the first step of a program began: inputs in host memory have been uploaded by then. It
+  /// is known if `step_count` is not 0.
   time_point steps_begun{};
   /// When the first steps of a program had ended, in the order of `kernel_info::steps`. Each began
-  /// when the one before it had ended. The downloads of a run to the host follow the last step. Only
-  /// on a host device; on a GPU `step_count` is 0.
+  /// when the one before it had ended. The downloads of a run to the host follow the last step.
+  /// Only on a host device; on a GPU `step_count` is 0.
   std::array<time_point, 16> step_ends{};
   std::size_t step_count = 0;  ///< the number of known times in `step_ends`
 
