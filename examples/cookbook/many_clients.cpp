@@ -54,6 +54,9 @@ energy_service::behavior_type behavior(service self, const program_actor& progra
         auto& [name, all_runs, last_id] = state_of(self);
         const auto sender = self->current_sender();
         if (!sender) return to_caf_error(error(errc::invalid_argument, "sender: is missing"));
+        if (query.x.type() != element_type::f32 || query.x.shape().size() != 1) {
+          return to_caf_error(error(errc::invalid_argument, "x: must be a vector of f32"));
+        }
         const auto client = caf::actor_cast<caf::actor_addr>(sender);
         const auto is_new = !all_runs.contains(client);
         auto& runs = all_runs[client];
@@ -80,6 +83,7 @@ energy_service::behavior_type behavior(service self, const program_actor& progra
         return promise;
       },
       [=](const cancel_request& cancellation) {
+        if (cancellation.id == 0) return;  // 0: no id
         const auto client = caf::actor_cast<caf::actor_addr>(self->current_sender());
         const auto entry = state_of(self).runs.find(client);
         if (entry == state_of(self).runs.end()) return;

@@ -21,7 +21,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t shown_launches = 8;
-constexpr std::size_t shown_before_batch = 2;
 
 struct traced_box {
   std::pair<int, std::size_t> track;  // process and thread of the format
@@ -77,7 +76,7 @@ io::timeline_view trace_part(std::string_view text) {
   const auto largest = std::ranges::max_element(launches, {}, &traced_box::batch);
   const auto count = std::min(launches.size(), shown_launches);
   auto first = static_cast<std::size_t>(largest - launches.begin());
-  first = largest->batch == 1 ? launches.size() : first - std::min(first, shown_before_batch);
+  if (largest->batch == 1) first = launches.size();
   first = std::min(first, launches.size() - count);
 
   std::map<std::pair<int, std::size_t>, std::pair<io::timeline_row, io::timeline_row>> tracks;

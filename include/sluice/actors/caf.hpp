@@ -324,6 +324,8 @@ template <class Target, class... Message>
 
 /// The result of a request that does not compile.
 struct not_sent {
+  // Handlers return it.
+  // NOLINTBEGIN(google-explicit-constructor)
   template <class Reply>
   operator caf::delegated<Reply>() const {
     return {};
@@ -332,6 +334,7 @@ struct not_sent {
   operator caf::result<Reply>() const {
     return caf::delegated<Reply>();
   }
+  // NOLINTEND(google-explicit-constructor)
   template <class... Handlers>
   void then(Handlers&&...) const {}
   template <class... Handlers>
