@@ -27,7 +27,7 @@ struct bulk_result {
 };
 /// The answer to a `bulk`: one result for each operation, in their order.
 struct bulk_results {
-  std::vector<bulk_result> results{};
+  std::vector<bulk_result> results{};  ///< one for each operation
 };
 
 /// Operations of any kinds that travel in one message and are answered by one.
