@@ -35,7 +35,7 @@ class request_table {
     const auto found = types_.find(id_of_element(content, 0));
     return found == types_.end() ? nullptr : &found->second;
   }
-  /// What a message takes while it waits in front of a lane; nothing if no client may send it.
+  /// The size of a message that waits in front of a lane. Empty if clients must not send the type.
   [[nodiscard]] std::optional<message_size> waiting_size(
       const message_content& content) const noexcept {
     if (!has_options_or_nothing(content)) return std::nullopt;

@@ -30,7 +30,7 @@ namespace sluice::detail {
                                     std::to_string(limit));
 }
 
-/// What a message takes while it waits.
+/// The size of a waiting message.
 struct message_size {
   std::size_t bytes = 0;  ///< of host memory
   std::size_t steps = 0;  ///< of a program, or operations of a bulk, that the actor examines
