@@ -101,8 +101,7 @@ class lane_actor : public caf::stateful_actor<State> {
     serve(self(), std::move(*std::exchange(lane_, nullptr)));
   }
   [[nodiscard]] base* self() noexcept { return this; }
-  /// What a message takes while it waits in front of a lane; nothing for a response, and for what
-  /// no client sends.
+  /// The size of a waiting message. Empty for a response and for a type that clients do not send.
   [[nodiscard]] std::optional<message_size> waiting_size(
       const caf::mailbox_element& element) const noexcept {
     if (element.mid.is_response()) return std::nullopt;
