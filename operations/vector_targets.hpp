@@ -6,14 +6,16 @@
 
 #include "runtime/seam.hpp"
 
-// ThreadSanitizer does not see accesses of more than 16 bytes.
+// ThreadSanitizer does not see accesses of more than 16 bytes. AddressSanitizer judges the vectors
+// of one size, because Clang needs a minute for each.
 #if defined(SLUICE_THREAD_SANITIZER)
-#define SLUICE_LARGE_VECTORS 0
+#define SLUICE_VECTORS HWY_SSE4
+#elif defined(SLUICE_ADDRESS_SANITIZER)
+#define SLUICE_VECTORS HWY_AVX2
 #else
-#define SLUICE_LARGE_VECTORS (HWY_AVX2 | HWY_AVX3)
+#define SLUICE_VECTORS (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
 #endif
 
 // Further targets have vectors of the same sizes, which would make the library larger and hardly
 // faster, or vectors without a size at compile time, which cannot be members.
-#define HWY_DISABLED_TARGETS \
-  (~(HWY_SCALAR | HWY_EMU128 | HWY_SSE4 | HWY_NEON | SLUICE_LARGE_VECTORS))
+#define HWY_DISABLED_TARGETS (~(HWY_SCALAR | HWY_EMU128 | HWY_NEON | SLUICE_VECTORS))

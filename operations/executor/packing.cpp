@@ -6,7 +6,7 @@
 namespace sluice::operations {
 namespace {
 
-const operation_descriptor& copy_descriptor() {
+const operation_descriptor& copy_operation() {
   return descriptor_of(operation_type<strided_copy>{});
 }
 
@@ -16,15 +16,15 @@ packing::copy::copy(const tensor& source, const tensor& target)
     : addresses_{source.address(), target.address()} {
   strided_copy operation{.x = source, .y = target};
   inference_of<detail::operand_count<strided_copy>()> inferred(detail::operands_of(operation));
-  copy_descriptor().infer(&operation, inferred, call_);
+  copy_operation().infer(&operation, inferred, call_);
 }
 
 void packing::copy::enqueue(lane_libraries& libraries) const {
-  copy_descriptor().enqueue(libraries, call_, {.addresses = addresses_});
+  copy_operation().enqueue(libraries, call_, {.addresses = addresses_});
 }
 
 std::size_t packing::copy::commands() const noexcept {
-  return copy_descriptor().facts(call_).commands;
+  return copy_operation().facts(call_).commands;
 }
 
 void packing::add(const tensor& value, const tensor& packed, access_kind access) {

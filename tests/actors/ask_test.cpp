@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-using number = std::int32_t;
+using integer = std::int32_t;
 using promise = caf::response_promise;
 
 class asking : public ::testing::Test {
@@ -32,7 +32,7 @@ class asking : public ::testing::Test {
   /// An actor that adds one.
   [[nodiscard]] caf::actor adder() {
     return s().spawn([](caf::event_based_actor*) -> caf::behavior {
-      return {[](number x) -> number {
+      return {[](integer x) -> integer {
         return x + 1;
       }};
     });
@@ -40,7 +40,7 @@ class asking : public ::testing::Test {
   /// An actor that keeps its requests and never answers them.
   [[nodiscard]] caf::actor silent() {
     return s().spawn([](caf::event_based_actor* self) -> caf::behavior {
-      return {[self, slot = std::make_shared<std::vector<promise>>()](number) {
+      return {[self, slot = std::make_shared<std::vector<promise>>()](integer) {
         slot->push_back(self->make_response_promise());
         return slot->back();
       }};
@@ -49,7 +49,7 @@ class asking : public ::testing::Test {
   /// An actor that answers with `why`.
   [[nodiscard]] caf::actor refusing(const caf::error& why) {
     return s().spawn([why](caf::event_based_actor*) -> caf::behavior {
-      return {[why](number) -> caf::result<number> {
+      return {[why](integer) -> caf::result<integer> {
         return why;
       }};
     });
@@ -61,46 +61,46 @@ class asking : public ::testing::Test {
 
 TEST_F(asking, returns_the_answer) {
   const auto actor = adder();
-  EXPECT_EQ(ask<number>(system(), actor, number{1}), 2);
-  EXPECT_EQ(ask<number>(system(), actor, 1h, number{2}), 3);
-  EXPECT_EQ(ask<number>(system(), actor, std::chrono::hours::max(), number{3}), 4);
-  EXPECT_EQ(ask<number>(system(), actor, std::chrono::nanoseconds::max(), number{4}), 5);
+  EXPECT_EQ(ask<integer>(system(), actor, integer{1}), 2);
+  EXPECT_EQ(ask<integer>(system(), actor, 1h, integer{2}), 3);
+  EXPECT_EQ(ask<integer>(system(), actor, std::chrono::hours::max(), integer{3}), 4);
+  EXPECT_EQ(ask<integer>(system(), actor, std::chrono::nanoseconds::max(), integer{4}), 5);
   const std::chrono::duration<double> infinite(std::numeric_limits<double>::infinity());
-  EXPECT_EQ(ask<number>(system(), actor, infinite, number{5}), 6);
+  EXPECT_EQ(ask<integer>(system(), actor, infinite, integer{5}), 6);
 }
 
 TEST_F(asking, ends_when_the_time_limit_passes) {
   const auto actor = silent();
   EXPECT_TRUE(throws(errc::deadline_exceeded, "time limit",
-                     [&] { ask<number>(system(), actor, 1ms, number{1}); }));
+                     [&] { ask<integer>(system(), actor, 1ms, integer{1}); }));
   const std::chrono::duration<double, std::micro> fraction(0.5);
   EXPECT_TRUE(throws(errc::deadline_exceeded, "time limit",
-                     [&] { ask<number>(system(), actor, fraction, number{1}); }));
+                     [&] { ask<integer>(system(), actor, fraction, integer{1}); }));
   s().end(actor);  // its promises keep it alive
 }
 
 TEST_F(asking, sends_nothing_within_no_time) {
-  auto received = std::make_shared<std::vector<number>>();
+  auto received = std::make_shared<std::vector<integer>>();
   const auto actor = s().spawn([received](caf::event_based_actor*) -> caf::behavior {
-    return {[received](number x) -> number {
+    return {[received](integer x) -> integer {
       received->push_back(x);
       return x;
     }};
   });
   for (const auto limit : {0s, -1s, std::chrono::seconds::min()}) {
     EXPECT_TRUE(throws(errc::deadline_exceeded, "not positive",
-                       [&] { ask<number>(system(), actor, limit, number{1}); }));
+                       [&] { ask<integer>(system(), actor, limit, integer{1}); }));
   }
-  EXPECT_EQ(ask<number>(system(), actor, number{2}), 2);
-  EXPECT_EQ(*received, std::vector<number>{2});
+  EXPECT_EQ(ask<integer>(system(), actor, integer{2}), 2);
+  EXPECT_EQ(*received, std::vector<integer>{2});
 }
 
 TEST_F(asking, an_absent_actor_is_shutting_down) {
   for (const auto& absent : {caf::actor(), caf::actor(nullptr)}) {
     EXPECT_TRUE(
-        throws(errc::shutting_down, "empty", [&] { ask<number>(system(), absent, number{1}); }));
+        throws(errc::shutting_down, "empty", [&] { ask<integer>(system(), absent, integer{1}); }));
     EXPECT_TRUE(throws(errc::shutting_down, "empty",
-                       [&] { ask<number>(system(), absent, 1h, number{1}); }));
+                       [&] { ask<integer>(system(), absent, 1h, integer{1}); }));
   }
   EXPECT_TRUE(throws(errc::shutting_down, "empty", [&] {
     (void)ask<device_status>(system(), device_actor(), get_statistics{});
@@ -112,9 +112,9 @@ TEST_F(asking, an_actor_that_has_ended_is_shutting_down) {
     const auto actor = adder();
     s().end(actor, reason);
     EXPECT_TRUE(
-        throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); }));
-    EXPECT_TRUE(
-        throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, 1h, number{1}); }));
+        throws(errc::shutting_down, "ended", [&] { ask<integer>(system(), actor, integer{1}); }));
+    EXPECT_TRUE(throws(errc::shutting_down, "ended",
+                       [&] { ask<integer>(system(), actor, 1h, integer{1}); }));
   }
 }
 
@@ -123,15 +123,15 @@ TEST_F(asking, an_actor_that_ends_with_the_request_is_shutting_down) {
     // The promise outlives the actor, so the request is never answered.
     auto slot = std::make_shared<std::optional<promise>>();
     const auto actor = s().spawn([slot](caf::event_based_actor* self) -> caf::behavior {
-      return {[self, slot](number) {
+      return {[self, slot](integer) {
         *slot = self->make_response_promise();
         self->quit();
         return **slot;
       }};
     });
     EXPECT_TRUE(throws(errc::shutting_down, "ended", [&] {
-      limited ? ask<number>(system(), actor, 1h, number{1})
-              : ask<number>(system(), actor, number{1});
+      limited ? ask<integer>(system(), actor, 1h, integer{1})
+              : ask<integer>(system(), actor, integer{1});
     }));
     s().end(actor);
     slot->reset();
@@ -140,14 +140,14 @@ TEST_F(asking, an_actor_that_ends_with_the_request_is_shutting_down) {
 
 TEST_F(asking, an_actor_whose_promise_ends_with_it_is_shutting_down) {
   const auto actor = s().spawn([](caf::event_based_actor* self) -> caf::behavior {
-    return {[self, slot = std::make_shared<std::optional<promise>>()](number) {
+    return {[self, slot = std::make_shared<std::optional<promise>>()](integer) {
       *slot = self->make_response_promise();
       self->quit();
       return **slot;
     }};
   });
   EXPECT_TRUE(
-      throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); }));
+      throws(errc::shutting_down, "ended", [&] { ask<integer>(system(), actor, integer{1}); }));
   s().end(actor);
 }
 
@@ -160,14 +160,14 @@ TEST_F(asking, an_actor_that_ends_before_it_has_looked_is_shutting_down) {
               open.get_future().wait();
               self->quit();
             },
-            [](number x) {
+            [](integer x) {
               return x;
             }};
   });
   post(actor, true);
   entered.get_future().wait();
   auto answer = std::async(std::launch::async, [&] {
-    return throws(errc::shutting_down, "ended", [&] { ask<number>(system(), actor, number{1}); });
+    return throws(errc::shutting_down, "ended", [&] { ask<integer>(system(), actor, integer{1}); });
   });
   open.set_value();
   EXPECT_TRUE(answer.get());
@@ -178,49 +178,49 @@ TEST_F(asking, throws_errors_of_sluice_as_they_are) {
   const error refused(errc::stale_ref, "x: the memory has been freed");
   const auto actor = refusing(to_caf_error(refused));
   EXPECT_TRUE(
-      throws(errc::stale_ref, "x: the memory", [&] { ask<number>(system(), actor, number{1}); }));
+      throws(errc::stale_ref, "x: the memory", [&] { ask<integer>(system(), actor, integer{1}); }));
 }
 
 TEST_F(asking, throws_errors_of_caf_as_library_failures) {
   const auto actor = refusing(caf::make_error(caf::sec::invalid_argument));
   EXPECT_TRUE(throws(errc::library_failure, "invalid_argument",
-                     [&] { ask<number>(system(), actor, number{1}); }));
+                     [&] { ask<integer>(system(), actor, integer{1}); }));
   EXPECT_TRUE(throws(errc::library_failure, "unexpected",
-                     [&] { ask<number>(system(), adder(), std::string("no number")); }));
+                     [&] { ask<integer>(system(), adder(), std::string("no number")); }));
 }
 
 TEST_F(asking, tells_that_a_handler_threw) {
   const auto actor = s().spawn([](caf::event_based_actor*) -> caf::behavior {
-    return {[](number) -> number {
+    return {[](integer) -> integer {
       throw std::runtime_error("a handler fails");
     }};
   });
   EXPECT_TRUE(throws(errc::library_failure, "ask: a handler of the actor threw an exception",
-                     [&] { ask<number>(system(), actor, number{1}); }));
+                     [&] { ask<integer>(system(), actor, integer{1}); }));
 }
 
 TEST_F(asking, an_actor_that_spins_for_it_is_answered) {
   const auto target = adder();
   const auto client = s().spawn([target](caf::event_based_actor* self) -> caf::behavior {
-    return {[self, target](number rounds) -> caf::result<number> {
+    return {[self, target](integer rounds) -> caf::result<integer> {
       const auto answer = self->make_response_promise();
-      const auto again = [self, target, answer, rounds](const auto& next, number x) -> void {
+      const auto again = [self, target, answer, rounds](const auto& next, integer x) -> void {
         if (x == rounds) return (void)promise(answer).deliver(x);
-        request(self, target, caf::infinite, x).then([next](number sum) { next(next, sum); });
+        request(self, target, caf::infinite, x).then([next](integer sum) { next(next, sum); });
         spin_for_message(self);
       };
       again(again, 0);
       return answer;
     }};
   });
-  EXPECT_EQ(ask<number>(system(), client, number{50}), 50);
+  EXPECT_EQ(ask<integer>(system(), client, integer{50}), 50);
 }
 
 TEST_F(asking, leaves_nothing_in_the_actor) {
   const auto actor = adder();
-  constexpr number requests = 4000;
+  constexpr integer requests = 4000;
   const auto ask_often = [&] {
-    for (number i = 0; i < requests; ++i) ASSERT_EQ(ask<number>(system(), actor, i), i + 1);
+    for (integer i = 0; i < requests; ++i) ASSERT_EQ(ask<integer>(system(), actor, i), i + 1);
   };
   ask_often();
   const auto before = heap_in_use();

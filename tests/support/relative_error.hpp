@@ -12,18 +12,17 @@
 
 namespace sluice::test {
 
-namespace detail {
-
+/// A real or complex number as a complex one of the widest type.
+///@{
 template <class T>
-std::complex<long double> widen(T value) {
+std::complex<long double> wide_number(T value) {
   return {static_cast<long double>(value), 0};
 }
 template <class T>
-std::complex<long double> widen(std::complex<T> value) {
+std::complex<long double> wide_number(std::complex<T> value) {
   return {static_cast<long double>(value.real()), static_cast<long double>(value.imag())};
 }
-
-}  // namespace detail
+///@}
 
 /// ‖computed − reference‖₂ / ‖reference‖₂ of two contiguous ranges of real or complex numbers,
 /// summed in long double.
@@ -43,8 +42,8 @@ double relative_error(const Computed& computed, const Reference& reference) {
   long double difference = 0;
   long double norm = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto expected = detail::widen(b[i]);
-    difference += std::norm(detail::widen(a[i]) - expected);
+    const auto expected = wide_number(b[i]);
+    difference += std::norm(wide_number(a[i]) - expected);
     norm += std::norm(expected);
   }
   constexpr double infinite = std::numeric_limits<double>::infinity();

@@ -18,7 +18,7 @@ struct request_limits {
   /// take at least a tebibyte.
   double max_work = 0;
   /// The largest work of making the plan of a request, in nanoseconds of one core; 0: 2^36, about a
-  /// minute. Making a plan for a step of a program counts as a millisecond if the operation does
+  /// minute. A step of a program that needs a plan counts as a millisecond if its operation does
   /// not state more.
   double max_planning_work = 0;
   /// The largest size of the plan of a request in host memory, in bytes; 0: 192 MiB, three quarters

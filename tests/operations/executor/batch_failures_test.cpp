@@ -19,10 +19,7 @@ using namespace std::chrono_literals;
 
 TEST_P(batches, give_each_member_its_own_failure) {
   if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   gate closed;
   closed.hold(traced().lane().stream());
   auto before = send(product_of(a, b));
@@ -40,7 +37,7 @@ TEST_P(batches, give_each_member_its_own_failure) {
     if (i == 2) {
       EXPECT_TRUE(throws(errc::library_failure, "", [&] { (void)answer_of(answers[i]); }));
     } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+      EXPECT_EQ(elements(answer_of(answers[i])), ab) << i;
     }
   }
   EXPECT_EQ(launched(), (sizes{1, 6}));
@@ -49,10 +46,7 @@ TEST_P(batches, give_each_member_its_own_failure) {
 
 TEST_P(batches, pass_the_failure_of_an_earlier_launch_on_to_those_that_use_it) {
   if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   const auto failed = any();
   gate closed;
   closed.hold(traced().lane().stream());
@@ -68,17 +62,14 @@ TEST_P(batches, pass_the_failure_of_an_earlier_launch_on_to_those_that_use_it) {
     if (i % 2 != 0) {
       EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
     } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+      EXPECT_EQ(elements(answer_of(answers[i])), ab) << i;
     }
   }
 }
 
 TEST_P(batches, go_on_without_members_that_preflight_refuses) {
   if (!on_host()) GTEST_SKIP() << "single launches fail on the host device only";
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   const auto failed = any();
   faults().fail_nth(fault_target::launch, 1);
   auto before = send(product_of(a, b, failed));
@@ -100,17 +91,14 @@ TEST_P(batches, go_on_without_members_that_preflight_refuses) {
     if (i == 1 || i == 4) {
       EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
     } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+      EXPECT_EQ(elements(answer_of(answers[i])), ab) << i;
     }
   }
   EXPECT_EQ(launched(), (sizes{1, 1, 5}));
 }
 
 TEST_P(batches, refuse_a_member_whose_memory_was_freed_while_it_waited) {
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   auto freed = any();
   gate closed;
   closed.hold(traced().lane().stream());
@@ -126,7 +114,7 @@ TEST_P(batches, refuse_a_member_whose_memory_was_freed_while_it_waited) {
     if (i == 3) {
       EXPECT_TRUE(throws(errc::stale_ref, "", [&] { (void)answer_of(answers[i]); }));
     } else {
-      EXPECT_EQ(elements(answer_of(answers[i])), matrix_of(product(p, q))) << i;
+      EXPECT_EQ(elements(answer_of(answers[i])), ab) << i;
     }
   }
   EXPECT_EQ(launched(), (sizes{1, 4}));

@@ -81,6 +81,17 @@ class batches : public executor_test {
     return tensor(upload(runtime(), stream(), matrix_of(p))).reshape({extent, extent});
   }
   tensor any() { return values(any_permutation(random_)); }
+  /// Two matrices, and the elements of their product.
+  struct known_product {
+    tensor a;
+    tensor b;
+    std::vector<float> elements;
+  };
+  known_product any_product() {
+    const auto p = any_permutation(random_);
+    const auto q = any_permutation(random_);
+    return {values(p), values(q), matrix_of(product(p, q))};
+  }
   static gemm product_of(tensor a, tensor b, tensor c = {}) {
     return {.a = std::move(a), .b = std::move(b), .c = std::move(c)};
   }

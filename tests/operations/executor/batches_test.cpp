@@ -124,10 +124,7 @@ TEST_P(batches, do_not_hold_back_a_chain) {
 TEST_P(batches, take_no_misaligned_operand) {
   const auto memory =
       runtime().allocate<float>(static_cast<std::size_t>(side * side + 4), stream(), "test");
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   const tensor misaligned(memory.block(), element_type::f32, {side, side}, {side, 1},
                           sizeof(float));
   gate closed;
@@ -140,7 +137,7 @@ TEST_P(batches, take_no_misaligned_operand) {
   launch_gathered();
   closed.open();
   for (auto& answer : answers) {
-    EXPECT_EQ(elements(answer_of(answer)), matrix_of(product(p, q)));
+    EXPECT_EQ(elements(answer_of(answer)), ab);
   }
   EXPECT_EQ(launched(), (sizes{1, 3, 1}));
 }
@@ -267,10 +264,7 @@ TEST_P(batches, have_no_member_that_waits_for_another_one) {
 }
 
 TEST_P(batches, do_not_hold_back_a_request_that_joins_none) {
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   gate closed;
   closed.hold(traced().lane().stream());
   std::vector<pending_answer> answers;
@@ -280,15 +274,12 @@ TEST_P(batches, do_not_hold_back_a_request_that_joins_none) {
   EXPECT_EQ(traced().waiting(), 3U) << "it is launched while they wait";
   closed.open();
   for (auto& answer : answers) (void)answer_of(answer);
-  EXPECT_EQ(elements(answer_of(alone)), matrix_of(product(p, q)));
+  EXPECT_EQ(elements(answer_of(alone)), ab);
   EXPECT_EQ(launched(), (sizes{1, 1, 1, 3}));
 }
 
 TEST_P(batches, of_many_senders_do_not_hold_back_a_request_that_joins_none) {
-  const auto p = any_permutation(random());
-  const auto q = any_permutation(random());
-  const auto a = values(p);
-  const auto b = values(q);
+  const auto [a, b, ab] = any_product();
   gate closed;
   closed.hold(traced().lane().stream());
   std::vector<pending_answer> answers;
@@ -300,7 +291,7 @@ TEST_P(batches, of_many_senders_do_not_hold_back_a_request_that_joins_none) {
   EXPECT_EQ(traced().waiting(), 160U) << "it is launched while they wait";
   closed.open();
   for (auto& answer : answers) (void)answer_of(answer);
-  EXPECT_EQ(elements(answer_of(alone)), matrix_of(product(p, q)));
+  EXPECT_EQ(elements(answer_of(alone)), ab);
 }
 
 TEST_P(batches, are_of_products_that_take_little_memory) {

@@ -188,13 +188,13 @@ TEST(lane_choices, keep_the_order_of_each_sender) {
   constexpr std::size_t senders = 4;
   constexpr std::uint64_t each = 4000;
   const auto choice = std::make_shared<detail::lane_choice>(lanes);
-  struct message {
+  struct numbered_message {
     std::uint64_t sender;
     std::uint64_t number;
   };
   struct mailbox {
     std::mutex mutex;
-    std::deque<message> messages;
+    std::deque<numbered_message> messages;
   };
   std::array<mailbox, lanes> mailboxes;
   std::array<std::atomic<std::uint64_t>, senders> last{};  // the last one that was launched
@@ -207,9 +207,9 @@ TEST(lane_choices, keep_the_order_of_each_sender) {
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     threads.emplace_back([&, lane, random = std::mt19937_64(generator())]() mutable {
       detail::lane_choice::lane choice_lane(choice, lane);
-      std::deque<message> waiting;
+      std::deque<numbered_message> waiting;
       while (unfinished != 0) {
-        std::optional<message> next;
+        std::optional<numbered_message> next;
         {
           const std::lock_guard lock(mailboxes[lane].mutex);
           auto& messages = mailboxes[lane].messages;

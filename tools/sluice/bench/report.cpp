@@ -8,23 +8,23 @@
 namespace sluice::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 spread inverse(double dividend, const spread& s) {
   return {dividend / s.median, dividend / s.high, dividend / s.low};
 }
 
-json json_of(const spread& s) {
+ordered_json json_of(const spread& s) {
   return {{"median", s.median}, {"p5", s.low}, {"p95", s.high}};
 }
 
-json json_of(const section_row& row) {
-  json object = {{"name", row.name},
-                 {"reference", row.reference.name},
-                 {"per_second", json_of(row.per_second)},
-                 {"us", json_of(inverse(1e6, row.per_second))},
-                 {"ratio", json_of(row.reference.ratio)},
-                 {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
+ordered_json json_of(const section_row& row) {
+  ordered_json object = {{"name", row.name},
+                         {"reference", row.reference.name},
+                         {"per_second", json_of(row.per_second)},
+                         {"us", json_of(inverse(1e6, row.per_second))},
+                         {"ratio", json_of(row.reference.ratio)},
+                         {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
   if (row.mean_batch != 0) object["mean_batch"] = row.mean_batch;
   for (const auto& other : row.comparisons) {
     object["beside"].push_back({{"name", other.name},

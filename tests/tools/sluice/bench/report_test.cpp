@@ -9,7 +9,7 @@
 namespace sluice::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 spread around(double median) {
   return {median, median / 2, 2 * median};
@@ -46,9 +46,9 @@ TEST(bench_report, has_a_section_in_its_json) {
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[1].at("name"), "requests");
   EXPECT_EQ(rows[1].at("reference"), "calls");
-  EXPECT_EQ(rows[1].at("us"), json({{"median", 20.0}, {"p5", 10.0}, {"p95", 40.0}}));
-  EXPECT_EQ(rows[1].at("ratio"), json({{"median", 0.5}, {"p5", 0.25}, {"p95", 1.0}}));
-  EXPECT_EQ(rows[1].at("time_ratio"), json({{"median", 2.0}, {"p5", 1.0}, {"p95", 4.0}}));
+  EXPECT_EQ(rows[1].at("us"), ordered_json({{"median", 20.0}, {"p5", 10.0}, {"p95", 40.0}}));
+  EXPECT_EQ(rows[1].at("ratio"), ordered_json({{"median", 0.5}, {"p5", 0.25}, {"p95", 1.0}}));
+  EXPECT_EQ(rows[1].at("time_ratio"), ordered_json({{"median", 2.0}, {"p5", 1.0}, {"p95", 4.0}}));
   EXPECT_EQ(rows[1].at("mean_batch"), 12.0);
   EXPECT_FALSE(rows[1].contains("beside"));
   EXPECT_FALSE(rows[2].contains("mean_batch"));
@@ -112,7 +112,7 @@ TEST(bench_report, has_latencies) {
   report.add_value("sgemm_64/ratio", 2);
   report.add_line("and a line");
   EXPECT_EQ(report.json().at("sgemm_64").at("beside"),
-            json({{"median_us", 16.0}, {"p99_us", 60.0}}));
+            ordered_json({{"median_us", 16.0}, {"p99_us", 60.0}}));
   EXPECT_EQ(report.json().at("sgemm_64").at("ratio"), 2);
   expect_words(report.text(),
                {"sgemm(64)\n", "median", "p99", "16.0 us", "60.0 us", "\nand a line\n"});
