@@ -8,7 +8,7 @@
 # The time of these goes into a reference in double precision, whose code no sanitizer needs to judge. Smaller sizes of the
 # same operations run.
 set(sluice_large_sizes
-  *computes_long_sums_and_large_matrices* *.large_convolutions/* *.large_batches/* *.large_lengths/* *.many_channels/* *.wide_rows/*
+  *computes_long_sums_and_large_matrices* *.large_convolutions/* *.large_batches/* *.large_lengths* *.many_channels/* *.wide_rows/*
   *reduce_operation.of_many_elements/*)
 
 # ThreadSanitizer judges what several threads share.

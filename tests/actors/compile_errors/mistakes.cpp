@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user may get wrong, one mistake for each macro. Without a macro, the file compiles.
-#include <sluice/actors/device.hpp>
-#include <sluice/actors/spawn_operations.hpp>
-#include <sluice/operations/indexed_operation.hpp>
-
-#include <chrono>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include <mistake_headers.hpp>
 
 using namespace sluice;
 
