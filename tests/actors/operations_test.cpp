@@ -242,12 +242,12 @@ TEST_P(operations, fft_plans_that_are_pushed_out_serve_what_was_queued_with_them
   gate g;
   // A GPU may have to come to rest to load a plan's kernels.
   if (s().on_host()) s().hold(g, input);
-  std::vector<caf::message> requests;
+  std::vector<caf::message> messages;
   for (std::size_t n = 1; n <= lengths; ++n) {
-    requests.push_back(caf::make_message(sluice::fft{.x = input.subspan(0, n)},
+    messages.push_back(caf::make_message(sluice::fft{.x = input.subspan(0, n)},
                                          request_options{.bits = result_bits::as_if_alone}));
   }
-  const auto replies = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(requests));
+  const auto replies = s().send<gpu_ref<std::complex<double>>>(untyped(fft), std::move(messages));
   if (s().on_host()) {
     await([&] { return s().service()->engine().pending() >= max_in_flight; });
   }

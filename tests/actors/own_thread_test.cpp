@@ -49,7 +49,7 @@ class watched_device final : public forwarding_device {
 
 TEST(threads_of_actors, are_prepared_before_they_launch) {
   if (!detached_actors_have_own_threads) GTEST_SKIP() << "this CAF lends threads from a pool";
-  using ref = gpu_ref<float>;
+  using product = gpu_ref<float>;
   constexpr std::int64_t n = 8;
   configured configuration;
   caf::actor_system system{configuration};
@@ -60,7 +60,7 @@ TEST(threads_of_actors, are_prepared_before_they_launch) {
   (void)watched->recording();
   (void)ask<tensor>(system, device.actor(), fill{.value = 1, .y = a});
   const auto by_device_actor = watched->recording();
-  ask<ref>(system, blas, sgemm{.m = n, .n = n, .k = n, .a = a, .b = a});
+  ask<product>(system, blas, sgemm{.m = n, .n = n, .k = n, .a = a, .b = a});
   const auto by_blas_actor = watched->recording();
   const auto prepared = watched->prepared();
   for (const auto& recording : {by_device_actor, by_blas_actor}) {

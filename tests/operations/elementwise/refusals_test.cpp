@@ -22,7 +22,7 @@ namespace {
 using enum element_type;
 
 constexpr auto most = std::numeric_limits<std::int64_t>::max();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 class elementwise_refusals : public executor_test {
  protected:
@@ -170,7 +170,7 @@ TEST_P(elementwise_refusals, affine) {
     change(operation);
     return operation;
   };
-  refuse("factor: nan", number([](auto& a) { a.factor = nan; }));
+  refuse("factor: nan", number([](auto& a) { a.factor = not_a_number; }));
   refuse("factor: 1e+300", number([](auto& a) { a.factor = 1e300; }));
   refuse("offset: 1e+300", number([](auto& a) { a.offset = 1e300; }));
   refuse("offset", number([](auto& a) { a.offset = std::complex<double>(0, 1); }));
@@ -340,10 +340,10 @@ TEST_P(elementwise_refusals, power_to_decibel) {
   refuse("x: is of type f16", with([&](auto& d) { d.x = make(f16, {3}); }));
   refuse("reference: is of type f64", with([&](auto& d) { d.reference = make(f64, {1}); }));
   refuse("reference: has the shape [3]", with([&](auto& d) { d.reference = make(f32, {3}); }));
-  for (const double amin : {0.0, -1.0, 1e-100, 1e100, nan}) {
+  for (const double amin : {0.0, -1.0, 1e-100, 1e100, not_a_number}) {
     refuse("amin", with([&](auto& d) { d.options.amin = amin; }));
   }
-  for (const double top_db : {-1.0, nan}) {
+  for (const double top_db : {-1.0, not_a_number}) {
     refuse("top_db", with([&](auto& d) { d.options.top_db = top_db; }));
   }
   refuse("y: shares memory with reference", with([&](auto& d) {

@@ -39,9 +39,9 @@ TEST_F(random_command, uniform_numbers_are_philox_in_curand_order) {
             << seed << ' ' << offset << ' ' << i;
       auto wide = options;
       wide.insert(wide.end(), {"--dtype", "f64", "--distribution", "uniform"});
-      const auto doubles = draw<double>(wide);
-      for (std::size_t i = 0; i < doubles.size(); ++i)
-        ASSERT_EQ(doubles[i], uniform_reference<double>(seed, offset + i))
+      const auto values = draw<double>(wide);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        ASSERT_EQ(values[i], uniform_reference<double>(seed, offset + i))
             << seed << ' ' << offset << ' ' << i;
     }
   }
