@@ -7,8 +7,7 @@ namespace sluice {
 namespace {
 
 template <class... Operations>
-elementwise_actor spawn(operation_list<Operations...>, caf::actor_system& system,
-                        std::shared_ptr<device_service> service,
+elementwise_actor spawn(caf::actor_system& system, std::shared_ptr<device_service> service,
                         std::shared_ptr<kernel_trace> trace) {
   return spawn_operations<Operations...>(system, "sluice.elementwise", std::move(service),
                                          std::move(trace),
@@ -20,7 +19,8 @@ elementwise_actor spawn(operation_list<Operations...>, caf::actor_system& system
 elementwise_actor spawn_elementwise(caf::actor_system& system,
                                     std::shared_ptr<device_service> service,
                                     std::shared_ptr<kernel_trace> trace) {
-  return spawn(elementwise_operations{}, system, std::move(service), std::move(trace));
+  return spawn<unary, binary, where, cast, strided_copy, affine, reduce, resize, frame_signal,
+               power_spectrum, power_to_decibel>(system, std::move(service), std::move(trace));
 }
 
 }  // namespace sluice

@@ -14,8 +14,8 @@ tensor run_dense_layer(caf::actor_system& system, scoped_device& device, const t
   const auto zero = ask<tensor>(system, device.actor(), fill{.value = 0, .shape = extents{1}});
   const auto y =
       ask<tensor>(system, device.blas(), gemm{.a = x, .b = weights.transposed()}, enqueued);
-  ask<tensor>(system, device.elementwise(), add{.a = y, .b = bias, .y = y}, enqueued);
-  return ask<tensor>(system, device.elementwise(), maximum{.a = y, .b = zero, .y = y});
+  ask<tensor>(system, device.elementwise(), add(y, bias, y), enqueued);
+  return ask<tensor>(system, device.elementwise(), maximum(y, zero, y));
 }
 
 /// The same as a program with the input x.
@@ -26,8 +26,8 @@ program make_dense_layer(host_tensor weights, host_tensor bias) {
   const auto b = p.constant("bias", std::move(bias));        // f32, [outputs]
   const auto zero = p.constant("zero", host_tensor(std::vector<float>{0}));
   const auto product = p.add("product", gemm{.a = x, .b = w.transposed()});
-  const auto sum = p.add("sum", add{.a = product, .b = b});
-  return std::move(p).build({p.add("y", maximum{.a = sum, .b = zero})});
+  const auto sum = p.add("sum", add(product, b));
+  return std::move(p).build({p.add("y", maximum(sum, zero))});
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.

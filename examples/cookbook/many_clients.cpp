@@ -101,7 +101,7 @@ int main() {
 
   program_builder p;
   const auto x = p.input("x");
-  const auto squares = p.add("squares", multiply{.a = x, .b = x});
+  const auto squares = p.add("squares", multiply(x, x));
   const auto sum = p.add("sum", reduce{.x = squares});
   const auto energies =
       system.spawn<caf::detached>(behavior, device.programs(), std::move(p).build({sum}));

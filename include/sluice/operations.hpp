@@ -2,9 +2,11 @@
 #pragma once
 
 /// Everything of layer 3, in one header: operations and the executor that runs them.
+#include <sluice/operations/binary.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/element_functions.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/fft.hpp>
@@ -32,3 +34,4 @@
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/operations/tensors.hpp>
 #include <sluice/operations/transfer.hpp>
+#include <sluice/operations/unary.hpp>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/map_functions.hpp"
+
 #include <sluice/operations.hpp>
 #include <sluice/operations/operation_table.hpp>
 
@@ -14,17 +16,6 @@ template <class Operation>
 operation_description describe(std::string_view result, std::string_view types,
                                std::string_view layouts) {
   return {&descriptor_of(operation_type<Operation>{}), result, types, layouts};
-}
-
-template <class... Operations>
-void add_binary(std::vector<operation_description>& all, operation_list<Operations...>) {
-  (all.push_back(describe<Operations>(
-       "of each pair of elements, with broadcasting",
-       std::is_same_v<Operations, maximum> || std::is_same_v<Operations, minimum>
-           ? "all but c64 and c128"
-           : every_type,
-       any_strides)),
-   ...);
 }
 
 }  // namespace
@@ -47,8 +38,11 @@ std::vector<operation_description> describe_operations() {
                        "all but c64 and c128; to f16, bf16, "
                        "f32, f64",
                        any_strides)};
-  add_binary(all, binary_operations{});
+  for (const auto& family : {operations::describe_binary(), operations::describe_unary()}) {
+    all.insert(all.end(), family.begin(), family.end());
+  }
   const std::vector<operation_description> rest{
+      describe<where>("A where a condition holds, else B", every_type, any_strides),
       describe<reduce>("sum, mean or maximum over dimensions",
                        "all; the maximum: all but c64 and c128", any_strides),
       describe<resize>("bilinear interpolation of images", "u8, f16, bf16, f32, f64", any_strides),

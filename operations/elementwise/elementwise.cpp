@@ -14,14 +14,14 @@ namespace sluice {
 namespace {
 
 using operations::affine_call;
-using operations::binary_call;
 using operations::broadcast_strides;
 using operations::cast_call;
 using operations::copy_call;
+using operations::descriptor_of_map;
 using operations::is_complex;
 using operations::is_floating_point;
 using operations::make_layout;
-using operations::map_row;
+using operations::where_call;
 
 /// The type of a result: that of a parameter, of the output or a default.
 element_type chosen_type(const std::optional<element_type>& parameter, const tensor_spec* y,
@@ -110,90 +110,43 @@ affine_call infer_affine(const affine& op, inference& inference) {
   return call;
 }
 
-/// The common shape of two operands, as in NumPy.
-extents common_shape(const inference& inference, const operand& b_operand, const tensor_spec& a,
-                     const tensor_spec& b) {
-  const auto& longer = a.rank() >= b.rank() ? a.shape : b.shape;
-  const auto& shorter = a.rank() >= b.rank() ? b.shape : a.shape;
-  extents shape = longer;
-  for (std::size_t i = 0; i < shorter.size(); ++i) {
-    auto& extent = shape[longer.size() - shorter.size() + i];
-    if (extent == 1) {
-      extent = shorter[i];
-    } else if (shorter[i] != 1 && shorter[i] != extent) {
-      throw inference.refusal(b_operand, "has the shape ", b.shape,
-                              ", which cannot be broadcast with ", a.shape);
-    }
-  }
-  return shape;
-}
-
-template <class Operation, class... Functors>
-constexpr std::size_t functor_place(operations::functor_list<Functors...>) {
-  return detail::place_in<Operation>(operation_list<typename Functors::operation...>{});
-}
-template <class Operation, class... Functors>
-constexpr bool takes_complex(operations::functor_list<Functors...>) {
-  return ((std::is_same_v<Operation, typename Functors::operation> && Functors::takes_complex) ||
-          ...);
-}
-
-template <class Operation, class... Functors>
-constexpr const char* functor_name(operations::functor_list<Functors...>) {
-  const char* name = nullptr;
-  (void)((std::is_same_v<Operation, typename Functors::operation> && (name = Functors::name)) ||
-         ...);
-  return name;
-}
-
-template <class Operation>
-binary_call infer_binary(const Operation& op, inference& inference) {
-  constexpr auto functor = functor_place<Operation>(operations::binary_functors{});
-  static_assert(functor < operations::count_of(operations::binary_functors{}),
-                "the operation has no functor in binary_functors");
+where_call infer_where(const where& op, inference& inference) {
+  const auto& condition = inference.require(op.condition);
   const auto& a = inference.require(op.a);
   const auto& b = inference.require(op.b);
-  if (is_complex(a.type) && !takes_complex<Operation>(operations::binary_functors{})) {
-    throw inference.refusal(op.a, "is of type ", a.type, ", but must be real");
+  if (condition.type != element_type::boolean) {
+    throw inference.refusal(op.condition, "is of type ", condition.type,
+                            ", but must be boolean; not_equal(x, 0) converts");
   }
   operations::require_same_type(inference, op.b, b, a.type, "a");
-  const auto shape = common_shape(inference, op.b, a, b);
+  auto shape = operations::common_shape(inference, op.b, a.shape, b.shape);
+  shape = operations::common_shape(inference, op.condition, shape, condition.shape);
   inference.allow_in_place(op.y, op.a);
   inference.allow_in_place(op.y, op.b);
+  if (a.type == element_type::boolean) inference.allow_in_place(op.y, op.condition);
   const auto& y = inference.result(op.y, a.type, shape);
-  const auto a_strides = broadcast_strides(inference, op.a, a, shape);
-  const auto b_strides = broadcast_strides(inference, op.b, b, shape);
-  return {make_layout<3>(shape, {y.strides, a_strides, b_strides}, {a.type, a.type, a.type}),
-          static_cast<std::int64_t>(functor)};
-}
-
-template <class... Operations>
-const operation_descriptor& binary_row_at(std::size_t place, operation_list<Operations...>) {
-  const operation_descriptor* row = nullptr;
-  std::size_t i = 0;
-  const auto make = [&]<class Operation>(Operation*) {
-    row = &map_row<Operation, binary_call, infer_binary<Operation>, &Operation::a, &Operation::b>(
-        functor_name<Operation>(operations::binary_functors{}));
-    return true;
-  };
-  (void)((i++ == place && make(static_cast<Operations*>(nullptr))) || ...);
-  return *row;
+  return {make_layout<4>(
+      shape,
+      {y.strides, broadcast_strides(inference, op.condition, condition, shape),
+       broadcast_strides(inference, op.a, a, shape), broadcast_strides(inference, op.b, b, shape)},
+      {a.type, condition.type, a.type, a.type})};
 }
 
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<cast>) {
-  return map_row<cast, cast_call, infer_cast, &cast::x>("cast");
+  return descriptor_of_map<cast, cast_call, infer_cast, &cast::x>("cast");
 }
 const operation_descriptor& descriptor_of(operation_type<strided_copy>) {
-  return map_row<strided_copy, copy_call, infer_copy, &strided_copy::x>("strided_copy");
+  return descriptor_of_map<strided_copy, copy_call, infer_copy, &strided_copy::x>("strided_copy");
 }
 const operation_descriptor& descriptor_of(operation_type<affine>) {
-  return map_row<affine, affine_call, infer_affine, &affine::x, &affine::scale, &affine::bias>(
-      "affine");
+  return descriptor_of_map<affine, affine_call, infer_affine, &affine::x, &affine::scale,
+                           &affine::bias>("affine");
 }
-const operation_descriptor& detail::binary_row(std::size_t place) {
-  return binary_row_at(place, binary_operations{});
+const operation_descriptor& descriptor_of(operation_type<where>) {
+  return descriptor_of_map<where, where_call, infer_where, &where::condition, &where::a, &where::b>(
+      "where");
 }
 
 }  // namespace sluice

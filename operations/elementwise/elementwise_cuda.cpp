@@ -50,6 +50,8 @@ template void prepare_map<copy_call>(lane_libraries&);
 template void prepare_map<affine_call>(lane_libraries&);
 template void prepare_map<scale_call>(lane_libraries&);
 template void prepare_map<binary_call>(lane_libraries&);
+template void prepare_map<unary_call>(lane_libraries&);
+template void prepare_map<where_call>(lane_libraries&);
 template void prepare_map<power_call>(lane_libraries&);
 template void prepare_map<decibel_call>(lane_libraries&);
 template void prepare_map<frames_call>(lane_libraries&);
@@ -59,6 +61,8 @@ template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses
 template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const scale_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const binary_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const unary_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const where_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const power_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const decibel_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 // The compiler vectorizes most loops, so that the functors stay those of all devices. No iteration
 // depends on another one. Clang compares the addresses instead: it warns where it does not
@@ -58,6 +59,7 @@ void load_as(const void* source, std::int64_t count, float* target) {
   if constexpr (Type == storage::u8) i = load_integers<std::uint8_t>(source, count, target);
   if constexpr (Type == storage::i8) i = load_integers<std::int8_t>(source, count, target);
   if constexpr (Type == storage::u16) i = load_integers<std::uint16_t>(source, count, target);
+  if constexpr (Type == storage::i16) i = load_integers<std::int16_t>(source, count, target);
   SLUICE_INDEPENDENT
   for (; i < count; ++i) target[i] = load<float>(Type, source, i);
 }
@@ -90,6 +92,8 @@ void load_f32(storage type, const void* source, std::int64_t count, float* targe
       return load_as<storage::i8>(source, count, target);
     case storage::u16:
       return load_as<storage::u16>(source, count, target);
+    case storage::i16:
+      return load_as<storage::i16>(source, count, target);
     case storage::i32:
       return load_as<storage::i32>(source, count, target);
     case storage::u32:
@@ -119,6 +123,8 @@ void store_f32(storage type, const float* source, std::int64_t count, void* targ
       return store_as<storage::i8>(source, count, target);
     case storage::u16:
       return store_as<storage::u16>(source, count, target);
+    case storage::i16:
+      return store_as<storage::i16>(source, count, target);
     case storage::i32:
       return store_as<storage::i32>(source, count, target);
     case storage::u32:
@@ -153,29 +159,30 @@ HWY_INLINE hn::Vec<D> extremum(D d, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::IfThenElse(hn::IsNaN(a), nan, hn::IfThenElse(hn::IsNaN(b), nan, ordered));
 }
 
-template <class Functor>
+template <binary_function F>
 void binary_loop(const float* a, const float* b, std::int64_t count, float* y) {
   std::int64_t i = 0;
-  constexpr bool is_maximum = std::is_same_v<Functor, functors::maximum>;
-  if constexpr (is_maximum || std::is_same_v<Functor, functors::minimum>) {
+  if constexpr (F == binary_function::maximum || F == binary_function::minimum) {
     const hn::ScalableTag<float> d;
     constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
     for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(extremum<is_maximum>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+      hn::StoreU(
+          extremum<F == binary_function::maximum>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d,
+          y + i);
     }
   }
   SLUICE_INDEPENDENT
-  for (; i < count; ++i) y[i] = Functor::apply(a[i], b[i]);
+  for (; i < count; ++i) y[i] = apply(F, a[i], b[i]);
 }
-template <class... Functors>
-void binary_of(functor_list<Functors...>, std::int64_t functor, const float* a, const float* b,
-               std::int64_t count, float* y) {
-  std::int64_t index = 0;
-  (void)((index++ == functor && (binary_loop<Functors>(a, b, count, y), true)) || ...);
+template <std::size_t... I>
+void binary_loop_of(std::index_sequence<I...>, binary_function f, const float* a, const float* b,
+                    std::int64_t count, float* y) {
+  (void)((static_cast<std::size_t>(f) == I &&
+          (binary_loop<static_cast<binary_function>(I)>(a, b, count, y), true)) ||
+         ...);
 }
-void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count,
-                float* y) {
-  binary_of(binary_functors(), functor, a, b, count, y);
+void binary_f32(binary_function f, const float* a, const float* b, std::int64_t count, float* y) {
+  binary_loop_of(std::make_index_sequence<binary_function_count>(), f, a, b, count, y);
 }
 
 void affine_f32(const scaled_and_shifted<float>& function, const float* x, const float* scale,
@@ -294,7 +301,7 @@ void max_rows_f32(const host::f32_rows& rows, std::int64_t count, float* largest
     }
   }
   for (; row < rows.rows; ++row, x += n) {
-    binary_loop<functors::maximum>(largest, x, count, largest);
+    binary_loop<binary_function::maximum>(largest, x, count, largest);
   }
 }
 
@@ -323,9 +330,8 @@ void load_f32(storage type, const void* source, std::int64_t count, float* targe
 void store_f32(storage type, const float* source, std::int64_t count, void* target) {
   HWY_DYNAMIC_DISPATCH(store_f32)(type, source, count, target);
 }
-void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count,
-                float* y) {
-  HWY_DYNAMIC_DISPATCH(binary_f32)(functor, a, b, count, y);
+void binary_f32(binary_function f, const float* a, const float* b, std::int64_t count, float* y) {
+  HWY_DYNAMIC_DISPATCH(binary_f32)(f, a, b, count, y);
 }
 void affine_f32(const scaled_and_shifted<float>& function, const float* x, const float* scale,
                 const float* bias, std::int64_t count, float* y) {

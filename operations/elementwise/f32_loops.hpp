@@ -15,9 +15,12 @@ namespace sluice::host {
 void load_f32(operations::storage type, const void* source, std::int64_t count, float* target);
 /// The element i at `target`, of any type, = source[i], rounded to the nearest value.
 void store_f32(operations::storage type, const float* source, std::int64_t count, void* target);
-/// y[i] = a[i] ∘ b[i].
-/// @param functor index in `binary_functors`
-void binary_f32(std::int64_t functor, const float* a, const float* b, std::int64_t count, float* y);
+/// y[i] = f(a[i], b[i]).
+void binary_f32(binary_function f, const float* a, const float* b, std::int64_t count, float* y);
+/// y[i] = function(x[i]), with an error of at most 4 units in the last place, and with equal bits
+/// wherever an element lies.
+void unary_f32(const operations::unary_map<float>& function, const float* x, std::int64_t count,
+               float* y);
 /// y[i] = x[i] · scale[i] + bias[i]. Without one of them, nullptr, the constant of `function`
 /// stands for it.
 void affine_f32(const operations::scaled_and_shifted<float>& function, const float* x,

@@ -101,6 +101,7 @@ class f32_map {
       case storage::i8:
         return 1;
       case storage::u16:
+      case storage::i16:
       case storage::f16:
       case storage::bf16:
         return 2;

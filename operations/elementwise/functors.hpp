@@ -1,154 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operations/elementwise/storage.hpp"
+#include "operations/elementwise/element_functors.hpp"
 
 #include <sluice/host_device_code.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
+#include <cstring>
 
-// The functions of elements, each written once for both devices. Without contraction into fma, all
-// but the logarithm give the same bits on both. Kernels include this header, so it compiles as
-// C++17.
-namespace sluice {
-struct add;
-struct subtract;
-struct multiply;
-struct maximum;
-struct minimum;
-}  // namespace sluice
-
+// The functions of maps. Kernels include this header, so it compiles as C++17.
 namespace sluice::operations {
-
-/// The type in which numbers of a compute type are added and multiplied: integers wrap around.
-template <class T>
-using ring = std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>;
-
-/// Sums, differences and products of numbers. Integers wrap around.
-///@{
-template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T sum(T a, T b) noexcept {
-  if constexpr (is_complex_v<T>) {
-    return {a.real + b.real, a.imaginary + b.imaginary};
-  } else {
-    return static_cast<T>(static_cast<ring<T>>(a) + static_cast<ring<T>>(b));
-  }
-}
-template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T difference(T a, T b) noexcept {
-  if constexpr (is_complex_v<T>) {
-    return {a.real - b.real, a.imaginary - b.imaginary};
-  } else {
-    return static_cast<T>(static_cast<ring<T>>(a) - static_cast<ring<T>>(b));
-  }
-}
-template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T product(T a, T b) noexcept {
-  if constexpr (is_complex_v<T>) {
-    return {a.real * b.real - a.imaginary * b.imaginary,
-            a.real * b.imaginary + a.imaginary * b.real};
-  } else {
-    return static_cast<T>(static_cast<ring<T>>(a) * static_cast<ring<T>>(b));
-  }
-}
-///@}
-
-/// The larger of two numbers: NaN if one is NaN, and +0 is larger than -0. Associative and
-/// commutative, so that a maximum is the same however it is cut into parts.
-template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T larger(T a, T b) noexcept {
-  if (a > b) return a;
-  if (b > a) return b;
-  if constexpr (std::is_floating_point_v<T>) {
-    if (a != a || b != b) return static_cast<T>(NAN);
-    if (a == T(0)) return a + b;
-  }
-  return a;
-}
-
-/// The smaller of two numbers: NaN if one is NaN, and -0 is smaller than +0.
-template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T smaller(T a, T b) noexcept {
-  if (a < b) return a;
-  if (b < a) return b;
-  if constexpr (std::is_floating_point_v<T>) {
-    if (a != a || b != b) return static_cast<T>(NAN);
-    if (a == T(0)) return -(-a + -b);
-  }
-  return a;
-}
-
-/// Binary operations. `apply` takes each compute type, complex numbers only if `takes_complex`.
-namespace functors {
-
-struct add {
-  using operation = sluice::add;
-  static constexpr const char* name = "add";
-  static constexpr bool takes_complex = true;
-  template <class T>
-  SLUICE_HOST_DEVICE static T apply(T a, T b) noexcept {
-    return sum(a, b);
-  }
-};
-
-struct subtract {
-  using operation = sluice::subtract;
-  static constexpr const char* name = "subtract";
-  static constexpr bool takes_complex = true;
-  template <class T>
-  SLUICE_HOST_DEVICE static T apply(T a, T b) noexcept {
-    return difference(a, b);
-  }
-};
-
-struct multiply {
-  using operation = sluice::multiply;
-  static constexpr const char* name = "multiply";
-  static constexpr bool takes_complex = true;
-  template <class T>
-  SLUICE_HOST_DEVICE static T apply(T a, T b) noexcept {
-    return product(a, b);
-  }
-};
-
-struct maximum {
-  using operation = sluice::maximum;
-  static constexpr const char* name = "maximum";
-  static constexpr bool takes_complex = false;
-  template <class T>
-  SLUICE_HOST_DEVICE static T apply(T a, T b) noexcept {
-    return larger(a, b);
-  }
-};
-
-struct minimum {
-  using operation = sluice::minimum;
-  static constexpr const char* name = "minimum";
-  static constexpr bool takes_complex = false;
-  template <class T>
-  SLUICE_HOST_DEVICE static T apply(T a, T b) noexcept {
-    return smaller(a, b);
-  }
-};
-
-}  // namespace functors
-
-template <class... Functors>
-struct functor_list {};
-
-/// All binary operations.
-using binary_functors = functor_list<functors::add, functors::subtract, functors::multiply,
-                                     functors::maximum, functors::minimum>;
-
-/// The index of a functor in a list.
-template <class Functor, class... Functors>
-[[nodiscard]] constexpr std::int64_t index_of(functor_list<Functors...>) noexcept {
-  std::int64_t index = 0;
-  (void)((std::is_same_v<Functor, Functors> || (++index, false)) || ...);
-  return index;
-}
 
 /// What most functions of a map have in common.
 template <class Argument, class Result = Argument>
@@ -160,11 +22,36 @@ struct map_function {
   static constexpr bool inputs_may_miss = false;
 };
 
-/// A binary operation on one compute type.
-template <class Functor, class T>
-struct binary_function : map_function<T> {
+/// A binary function on one compute type.
+template <class T>
+struct binary_map : map_function<T> {
   static constexpr overflow on_overflow = overflow::wraps;
-  SLUICE_HOST_DEVICE T operator()(T a, T b) const noexcept { return Functor::apply(a, b); }
+  explicit binary_map(binary_function f) noexcept : function(f) {}
+  binary_function function;
+  SLUICE_HOST_DEVICE T operator()(T a, T b) const noexcept { return apply(function, a, b); }
+};
+
+/// A unary function on one compute type.
+template <class T>
+struct unary_map : map_function<T> {
+  static constexpr overflow on_overflow = overflow::wraps;
+  unary_map(unary_function f, T first, T second) noexcept
+      : function(f), alpha(first), beta(second) {}
+  unary_function function;
+  T alpha;
+  T beta;
+  SLUICE_HOST_DEVICE T operator()(T x) const noexcept { return apply(function, x, alpha, beta); }
+};
+
+/// A unary function from complex to real numbers.
+template <class Real>
+struct parts_map : map_function<complex_number<Real>, Real> {
+  static constexpr bool types_are_fixed = true;
+  explicit parts_map(unary_function f) noexcept : function(f) {}
+  unary_function function;
+  SLUICE_HOST_DEVICE Real operator()(const complex_number<Real>& z) const noexcept {
+    return apply_to_parts(function, z);
+  }
 };
 
 /// The number itself, which is converted when it is stored.
@@ -202,9 +89,7 @@ struct scaled : map_function<T> {
   explicit scaled(T f) noexcept : factor(f) {}
   T factor;
   [[nodiscard]] SLUICE_HOST_DEVICE T missing(int) const noexcept { return T{}; }
-  SLUICE_HOST_DEVICE T operator()(T x) const noexcept {
-    return functors::multiply::apply(x, factor);
-  }
+  SLUICE_HOST_DEVICE T operator()(T x) const noexcept { return product(x, factor); }
 };
 
 /// |z|².

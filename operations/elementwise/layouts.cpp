@@ -31,6 +31,22 @@ extents broadcast_strides(const inference& inference, const operand& operand, co
   return strides;
 }
 
+extents common_shape(const inference& inference, const operand& operand, const extents& a,
+                     const extents& b) {
+  const auto& longer = a.size() >= b.size() ? a : b;
+  const auto& shorter = a.size() >= b.size() ? b : a;
+  extents shape = longer;
+  for (std::size_t i = 0; i < shorter.size(); ++i) {
+    auto& extent = shape[longer.size() - shorter.size() + i];
+    if (extent == 1) {
+      extent = shorter[i];
+    } else if (shorter[i] != 1 && shorter[i] != extent) {
+      throw inference.refusal(operand, "has the shape ", b, ", which cannot be broadcast with ", a);
+    }
+  }
+  return shape;
+}
+
 std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t rank) {
   const auto dimensions = static_cast<std::int64_t>(rank);
   if (axis < -dimensions || axis >= dimensions) {

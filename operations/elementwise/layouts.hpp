@@ -47,6 +47,11 @@ void require_same_type(const inference& inference, const operand& operand, const
 [[nodiscard]] extents broadcast_strides(const inference& inference, const operand& operand,
                                         const tensor_spec& s, const extents& shape);
 
+/// The common shape of two operands, as in NumPy. Refuses `operand`, of the shape `b`, if there is
+/// none.
+[[nodiscard]] extents common_shape(const inference& inference, const operand& operand,
+                                   const extents& a, const extents& b);
+
 /// The dimension that `axis` names, counted from the last one if it is negative.
 /// @throws error `invalid_argument` with the name `name` if there is none
 [[nodiscard]] std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t rank);

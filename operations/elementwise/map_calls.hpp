@@ -4,7 +4,11 @@
 #include "operations/elementwise/functors.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
+#include <sluice/host_device_code.hpp>
+
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 // The maps that both devices compute. A call has no addresses. `visit` calls `run(body, layout)`
 // with the body of the loop for the types of a call, and returns its status. The status is 0 where
@@ -19,8 +23,7 @@ struct cast_call {
   [[nodiscard]] storage through() const noexcept {
     const auto x = layout.types[1];
     const auto y = layout.types[0];
-    const bool is_small =
-        x == storage::boolean || x == storage::u8 || x == storage::i8 || x == storage::u16;
+    const bool is_small = x <= storage::i16;
     const bool is_complex = x == storage::c64 || x == storage::c128;
     if (y == storage::f32 && !is_complex) return storage::f32;
     return is_small && (y == storage::f16 || y == storage::bf16) ? storage::f32 : x;
@@ -53,68 +56,86 @@ struct scale_call {
   double factor[2]{};  ///< real and imaginary part; exact in the type
 };
 
-/// y = a ∘ b. Operands: y, a, b, of equal types.
+/// y = f(a, b). Operands: y, a, b; a and b are of equal types.
 struct binary_call {
   map_layout<3> layout{};
-  std::int64_t functor = 0;  ///< index in `binary_functors`
+  binary_function function{};
+};
+
+/// A parameter of a unary function, in the compute type of its operand.
+class unary_parameter {
+ public:
+  unary_parameter() = default;
+  template <class T>
+  explicit unary_parameter(T value) noexcept {
+    static_assert(sizeof value <= sizeof bits_);
+    std::memcpy(&bits_, &value, sizeof value);
+  }
+  template <class T>
+  [[nodiscard]] T get() const noexcept {
+    T value{};
+    std::memcpy(&value, &bits_, sizeof value);
+    return value;
+  }
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+
+/// y = f(x). Operands: y, x.
+struct unary_call {
+  map_layout<2> layout{};
+  unary_function function{};
+  unary_parameter alpha{};  ///< not of complex numbers
+  unary_parameter beta{};
+
+  /// Whether the result is the real number of a complex one.
+  [[nodiscard]] bool is_of_parts() const noexcept {
+    return function == unary_function::angle ||
+           (function == unary_function::abs && layout.types[1] >= storage::c64);
+  }
+};
+
+/// y = a where the condition is true, else b. Operands: y, condition, a, b; y, a and b are of equal
+/// types.
+struct where_call {
+  map_layout<4> layout{};
+};
+
+/// Computes the elements of a `where_call`, which are copied as `Bits`.
+template <class Bits>
+struct where_body {
+  map_addresses addresses;
+
+  SLUICE_HOST_DEVICE void operator()(const map_layout<4>&,
+                                     const map_position<4>& position) const noexcept {
+    const bool condition = element_at<std::uint8_t>(addresses.inputs[0], position.offsets[1]) != 0;
+    const int chosen = condition ? 1 : 2;
+    put_element(addresses.y, position.offsets[0],
+                element_at<Bits>(addresses.inputs[chosen], position.offsets[chosen + 1]));
+  }
 };
 
 namespace visiting {
 
-template <template <class> class Function, int Operands, class Run>
-int with_compute_type(storage type, const map_layout<Operands>& layout,
-                      const map_addresses& addresses, const Run& run) {
+/// Calls `run` with a number of a compute type.
+template <class Run>
+int with_compute_type(storage type, const Run& run) {
   switch (compute_type_of(type)) {
     case compute_type::i64:
-      return run(map_body<Function<std::int64_t>, Operands>{{}, addresses}, layout);
+      return run(std::int64_t{});
     case compute_type::u64:
-      return run(map_body<Function<std::uint64_t>, Operands>{{}, addresses}, layout);
+      return run(std::uint64_t{});
     case compute_type::f32:
-      return run(map_body<Function<float>, Operands>{{}, addresses}, layout);
+      return run(float{});
     case compute_type::f64:
-      return run(map_body<Function<double>, Operands>{{}, addresses}, layout);
+      return run(double{});
     case compute_type::c64:
-      return run(map_body<Function<complex_number<float>>, Operands>{{}, addresses}, layout);
+      return run(complex_number<float>{});
     case compute_type::c128:
-      return run(map_body<Function<complex_number<double>>, Operands>{{}, addresses}, layout);
+      return run(complex_number<double>{});
   }
   return 0;
-}
-
-template <class Functor, class Run>
-int binary(const binary_call& call, const map_addresses& addresses, const Run& run) {
-  const auto run_with = [&](auto number) {
-    using body = map_body<binary_function<Functor, decltype(number)>, 3>;
-    return run(body{{}, addresses}, call.layout);
-  };
-  const auto type = compute_type_of(call.layout.types[0]);
-  switch (type) {
-    case compute_type::i64:
-      return run_with(std::int64_t{});
-    case compute_type::u64:
-      return run_with(std::uint64_t{});
-    case compute_type::f32:
-      return run_with(float{});
-    case compute_type::f64:
-      return run_with(double{});
-    case compute_type::c64:
-    case compute_type::c128:
-      if constexpr (Functor::takes_complex) {
-        return type == compute_type::c64 ? run_with(complex_number<float>{})
-                                         : run_with(complex_number<double>{});
-      }
-  }
-  return 0;
-}
-
-template <class... Functors, class Run>
-int one_of(functor_list<Functors...>, const binary_call& call, const map_addresses& addresses,
-           const Run& run) {
-  int status = 0;
-  std::int64_t index = 0;
-  (void)((index++ == call.functor && (status = binary<Functors>(call, addresses, run), true)) ||
-         ...);
-  return status;
 }
 
 /// 16 bytes.
@@ -123,37 +144,55 @@ struct alignas(16) two_words {
   std::uint64_t high;
 };
 
-}  // namespace visiting
-
+/// Calls `run` with bits of the size of the elements of a type.
 template <class Run>
-int visit(const cast_call& call, const map_addresses& addresses, const Run& run) {
-  return visiting::with_compute_type<identity>(call.through(), call.layout, addresses, run);
-}
-
-template <class Run>
-int visit(const copy_call& call, const map_addresses& addresses, const Run& run) {
-  switch (call.layout.types[0]) {
+int with_bits(storage type, const Run& run) {
+  switch (type) {
     case storage::boolean:
     case storage::u8:
     case storage::i8:
-      return run(map_body<copied_bits<std::uint8_t>, 2>{{}, addresses}, call.layout);
+      return run(std::uint8_t{});
     case storage::u16:
+    case storage::i16:
     case storage::f16:
     case storage::bf16:
-      return run(map_body<copied_bits<std::uint16_t>, 2>{{}, addresses}, call.layout);
+      return run(std::uint16_t{});
     case storage::i32:
     case storage::u32:
     case storage::f32:
-      return run(map_body<copied_bits<std::uint32_t>, 2>{{}, addresses}, call.layout);
+      return run(std::uint32_t{});
     case storage::i64:
     case storage::u64:
     case storage::f64:
     case storage::c64:
-      return run(map_body<copied_bits<std::uint64_t>, 2>{{}, addresses}, call.layout);
+      return run(std::uint64_t{});
     case storage::c128:
-      return run(map_body<copied_bits<visiting::two_words>, 2>{{}, addresses}, call.layout);
+      return run(two_words{});
   }
   return 0;
+}
+
+}  // namespace visiting
+
+template <class Run>
+int visit(const cast_call& call, const map_addresses& addresses, const Run& run) {
+  return visiting::with_compute_type(call.through(), [&](auto number) {
+    return run(map_body<identity<decltype(number)>, 2>{{}, addresses}, call.layout);
+  });
+}
+
+template <class Run>
+int visit(const copy_call& call, const map_addresses& addresses, const Run& run) {
+  return visiting::with_bits(call.layout.types[0], [&](auto bits) {
+    return run(map_body<copied_bits<decltype(bits)>, 2>{{}, addresses}, call.layout);
+  });
+}
+
+template <class Run>
+int visit(const where_call& call, const map_addresses& addresses, const Run& run) {
+  return visiting::with_bits(call.layout.types[0], [&](auto bits) {
+    return run(where_body<decltype(bits)>{addresses}, call.layout);
+  });
 }
 
 template <class Run>
@@ -193,32 +232,44 @@ int visit(const scale_call& call, const map_addresses& addresses, const Run& run
 
 template <class Run>
 int visit(const binary_call& call, const map_addresses& addresses, const Run& run) {
-  return visiting::one_of(binary_functors{}, call, addresses, run);
+  return visiting::with_compute_type(call.layout.types[1], [&](auto number) {
+    using function = binary_map<decltype(number)>;
+    return run(map_body<function, 3>{function(call.function), addresses}, call.layout);
+  });
+}
+
+template <class Run>
+int visit(const unary_call& call, const map_addresses& addresses, const Run& run) {
+  return visiting::with_compute_type(call.layout.types[1], [&](auto number) {
+    using type = decltype(number);
+    if constexpr (is_complex_v<type>) {
+      using parts = parts_map<typename type::value_type>;
+      if (call.is_of_parts()) {
+        return run(map_body<parts, 2>{parts(call.function), addresses}, call.layout);
+      }
+      const unary_map<type> function(call.function, {}, {});
+      return run(map_body<unary_map<type>, 2>{function, addresses}, call.layout);
+    } else {
+      const unary_map<type> function(call.function, call.alpha.template get<type>(),
+                                     call.beta.template get<type>());
+      return run(map_body<unary_map<type>, 2>{function, addresses}, call.layout);
+    }
+  });
 }
 
 /// Calls `each` with a call for each instantiation of a map: instantiations depend on the types of
-/// the operands and on the functor.
-///@{
-template <class Call>
-void set_functor(Call&, std::int64_t) noexcept {}
-inline void set_functor(binary_call& call, std::int64_t functor) noexcept {
-  call.functor = functor;
-}
-template <class... Functors>
-[[nodiscard]] constexpr std::int64_t count_of(functor_list<Functors...>) noexcept {
-  return sizeof...(Functors);
-}
+/// the operands, and on whether a unary function takes the parts of a complex number.
 template <class Call, class Each>
 void for_each_variant(const Each& each) {
   for (int type = 0; type <= static_cast<int>(storage::c128); ++type) {
     Call call{};
     for (auto& t : call.layout.types) t = static_cast<storage>(type);
-    for (std::int64_t functor = 0; functor < count_of(binary_functors{}); ++functor) {
-      set_functor(call, functor);
+    each(call);
+    if constexpr (std::is_same_v<Call, unary_call>) {
+      call.function = unary_function::abs;
       each(call);
     }
   }
 }
-///@}
 
 }  // namespace sluice::operations

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/core/enumerators.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
 #include <sluice/operations/operation.hpp>
+#include <sluice/operations/operation_table.hpp>
 
+#include <array>
+#include <cstddef>
+#include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-// The implementations of maps, and rows of operations that are maps.
+// The implementations of maps, and descriptors of operations that are maps.
 
 namespace sluice::host {
 /// Computes a map with at least one index. Instantiated for all calls.
@@ -64,18 +71,58 @@ void enqueue_map(lane_libraries& libraries, const map_call<Map>& call,
   }
 }
 
-/// The row of an operation that is the map `Map` of the members `Inputs` to the member `y`.
+template <class Operation, class Map>
+using map_descriptor = typed_operation_descriptor<Operation, map_call<Map>>;
+
+/// The functions of an operation that is the map `Map` of the members `Inputs` to the member `y`.
 template <class Operation, class Map, auto Infer, auto... Inputs>
-[[nodiscard]] const operation_descriptor& map_row(std::string_view name) {
-  static const typed_operation_descriptor<Operation, map_call<Map>> descriptor(
-      {.name = name,
-       .infer = infer_map<Operation, Map, Infer>,
-       .host = {.library = "sluice"},
-       .compute = compute_map<Operation, Map, Inputs...>,
-       .cuda = {.library = "sluice", .prepare = with_cuda<cuda::prepare_map<Map>>()},
-       .enqueue = with_cuda<enqueue_map<Operation, Map, Inputs...>>(),
-       .can_be_captured = true});
+[[nodiscard]] operation_functions<Operation, map_call<Map>> map_functions(std::string_view name) {
+  return {.name = name,
+          .infer = infer_map<Operation, Map, Infer>,
+          .host = {.library = "sluice"},
+          .compute = compute_map<Operation, Map, Inputs...>,
+          .cuda = {.library = "sluice", .prepare = with_cuda<cuda::prepare_map<Map>>()},
+          .enqueue = with_cuda<enqueue_map<Operation, Map, Inputs...>>(),
+          .can_be_captured = true};
+}
+
+/// The descriptor of such an operation.
+template <class Operation, class Map, auto Infer, auto... Inputs>
+[[nodiscard]] const operation_descriptor& descriptor_of_map(std::string_view name) {
+  static const map_descriptor<Operation, Map> descriptor(
+      map_functions<Operation, Map, Infer, Inputs...>(name));
   return descriptor;
 }
+
+/// A descriptor for each function of an operation, whose names `properties` list.
+template <class Operation, class Map, class Properties, std::size_t... I>
+[[nodiscard]] std::array<map_descriptor<Operation, Map>, sizeof...(I)> map_descriptors(
+    operation_functions<Operation, map_call<Map>> (*functions)(std::string_view),
+    const Properties& properties, std::index_sequence<I...>) {
+  return {map_descriptor<Operation, Map>(functions(properties[I].name))...};
+}
+/// The descriptor of a function; `otherwise` if there is no such function.
+template <class Descriptors, class Function>
+[[nodiscard]] const operation_descriptor& descriptor_at(const Descriptors& descriptors,
+                                                        const std::optional<Function>& function,
+                                                        const operation_descriptor& otherwise) {
+  if (!function || static_cast<std::size_t>(*function) >= descriptors.size()) return otherwise;
+  return descriptors[static_cast<std::size_t>(*function)];
+}
+
+/// The member `function` of an operation, whose functions end with `last`.
+/// @throws error `invalid_argument` if it is not given or no function
+template <class Function>
+[[nodiscard]] Function require_function(const std::optional<Function>& function, Function last) {
+  if (!function) throw invalid_argument("function", "is not given");
+  require_enumerator("function", *function, last);
+  return *function;
+}
+
+/// The functions of `binary` and `unary`, as documentation lists them.
+///@{
+[[nodiscard]] std::vector<operation_description> describe_binary();
+[[nodiscard]] std::vector<operation_description> describe_unary();
+///@}
 
 }  // namespace sluice::operations

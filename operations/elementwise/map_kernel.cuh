@@ -5,12 +5,14 @@
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 #include <type_traits>
 
-// One kernel for all maps, and a faster one for f32 without gaps.
+// One kernel for all maps, and faster ones for copies and for f32, f16 and bf16 without gaps.
 namespace sluice::operations {
 namespace {
 
@@ -35,31 +37,168 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-/// y = function(a, b) for f32 without gaps, four elements at a time. All addresses are aligned to
-/// 16 bytes.
-template <class Function>
+/// Elements that are read or written at once.
+template <class Element, int Size>
+struct alignas(Size * sizeof(Element)) element_vector {
+  Element elements[Size];
+};
+
+[[nodiscard]] __device__ inline float to_f32(float x) {
+  return x;
+}
+[[nodiscard]] __device__ inline float to_f32(__half x) {
+  return __half2float(x);
+}
+[[nodiscard]] __device__ inline float to_f32(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+__device__ inline void put_f32(float& target, float value) {
+  target = value;
+}
+__device__ inline void put_f32(__half& target, float value) {
+  target = __float2half_rn(value);
+}
+__device__ inline void put_f32(__nv_bfloat16& target, float value) {
+  target = __float2bfloat16_rn(value);
+}
+
+__device__ inline void put_f32(std::uint8_t& target, float value) {
+  target = value != 0 ? 1 : 0;
+}
+
+/// Whether `flat_kernel` computes a function with results of type `Result`: only predicates have
+/// boolean results.
+template <class Result, class Function>
+[[nodiscard]] SLUICE_HOST_DEVICE constexpr bool has_result(Function f) {
+  return is_predicate(f) == std::is_same_v<Result, std::uint8_t>;
+}
+
+/// Maps in f32 of elements without gaps: `function` computes `Count` results at once.
+///@{
+template <class Result, int Count>
+__device__ inline void compute_elements(const binary_map<float>& function,
+                                        const float (&inputs)[2][Count], float (&y)[Count]) {
+  with_constant(function.function, [&](auto f) {
+    if constexpr (has_result<Result>(f.value)) {
+#pragma unroll
+      for (int i = 0; i < Count; ++i) y[i] = apply(f.value, inputs[0][i], inputs[1][i]);
+    }
+  });
+}
+template <class Result, int Count>
+__device__ inline void compute_elements(const unary_map<float>& function,
+                                        const float (&inputs)[1][Count], float (&y)[Count]) {
+  with_constant(function.function, [&](auto f) {
+    if constexpr (has_result<Result>(f.value)) {
+#pragma unroll
+      for (int i = 0; i < Count; ++i) {
+        y[i] = apply(f.value, inputs[0][i], function.alpha, function.beta);
+      }
+    }
+  });
+}
+///@}
+
+/// A map in f32 of elements without gaps, 16 bytes of each input at a time. All addresses are
+/// aligned to 16 bytes.
+template <class Element, class Result, int Inputs, class Function>
 __global__ void __launch_bounds__(threads_per_block)
-    flat_kernel(Function function, std::int64_t count, const float* a, const float* b, float* y) {
+    flat_kernel(const __grid_constant__ Function function, std::int64_t count,
+                const __grid_constant__ map_addresses addresses) {
+  constexpr int size = 16 / sizeof(Element);
+  using vector = element_vector<Element, size>;
+  using result_vector = element_vector<Result, size>;
+  auto* const y = static_cast<Result*>(addresses.y);
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-  for (std::int64_t i = first; i < count / 4; i += stride) {
-    const float4 u = reinterpret_cast<const float4*>(a)[i];
-    const float4 v = reinterpret_cast<const float4*>(b)[i];
-    reinterpret_cast<float4*>(y)[i] =
-        make_float4(function(u.x, v.x), function(u.y, v.y), function(u.z, v.z), function(u.w, v.w));
+  for (std::int64_t i = first; i < count / size; i += stride) {
+    float inputs[Inputs][size];
+#pragma unroll
+    for (int k = 0; k < Inputs; ++k) {
+      const vector x = static_cast<const vector*>(addresses.inputs[k])[i];
+#pragma unroll
+      for (int j = 0; j < size; ++j) inputs[k][j] = to_f32(x.elements[j]);
+    }
+    float results[size];
+    compute_elements<Result>(function, inputs, results);
+    result_vector result;
+#pragma unroll
+    for (int j = 0; j < size; ++j) put_f32(result.elements[j], results[j]);
+    reinterpret_cast<result_vector*>(y)[i] = result;
   }
-  const std::int64_t rest = count / 4 * 4 + first;
-  if (rest < count) y[rest] = function(a[rest], b[rest]);
+  const std::int64_t rest = count / size * size + first;
+  if (rest < count) {
+    float inputs[Inputs][1];
+    for (int k = 0; k < Inputs; ++k) {
+      inputs[k][0] = to_f32(static_cast<const Element*>(addresses.inputs[k])[rest]);
+    }
+    float results[1];
+    compute_elements<Result>(function, inputs, results);
+    put_f32(y[rest], results[0]);
+  }
 }
 
-template <class Body>
-struct is_flat_candidate : std::false_type {};
-template <class Functor>
-struct is_flat_candidate<map_body<binary_function<Functor, float>, 3>> : std::true_type {};
+/// Copies elements without gaps, 16 bytes at a time. The addresses are aligned to 16 bytes.
+template <class Bits>
+__global__ void __launch_bounds__(threads_per_block)
+    flat_copy_kernel(std::int64_t count, const Bits* x, Bits* y) {
+  constexpr int size = 16 / sizeof(Bits);
+  const std::int64_t first =
+      static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
+  for (std::int64_t i = first; i < count / size; i += stride) {
+    reinterpret_cast<uint4*>(y)[i] = reinterpret_cast<const uint4*>(x)[i];
+  }
+  const std::int64_t rest = count / size * size + first;
+  if (rest < count) y[rest] = x[rest];
+}
 
-[[nodiscard]] inline bool aligned(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % sizeof(float4) == 0;
+/// The number of inputs of a map that `flat_kernel` computes; 0 of others.
+template <class Body>
+inline constexpr int flat_inputs = 0;
+template <>
+inline constexpr int flat_inputs<map_body<binary_map<float>, 3>> = 2;
+template <>
+inline constexpr int flat_inputs<map_body<unary_map<float>, 2>> = 1;
+
+/// The elements that `flat_copy_kernel` copies for a map; void of others.
+template <class Body>
+struct copied_by {
+  using type = void;
+};
+template <class Bits>
+struct copied_by<map_body<copied_bits<Bits>, 2>> {
+  using type = Bits;
+};
+
+/// Whether the elements of all operands have no gaps, and all addresses are aligned to 16 bytes.
+template <int Operands>
+[[nodiscard]] bool is_flat(const map_layout<Operands>& layout, const map_addresses& addresses) {
+  auto combined = reinterpret_cast<std::uintptr_t>(addresses.y);
+  for (int k = 0; k < Operands - 1; ++k) {
+    combined |= reinterpret_cast<std::uintptr_t>(addresses.inputs[k]);
+  }
+  return combined % 16 == 0 && layout.is_flat();
+}
+
+/// Calls `run` with an element of the type of the inputs and one of the type of the results, if
+/// `flat_kernel` computes such maps.
+template <class Run>
+[[nodiscard]] bool with_flat_elements(storage input, storage result, const Run& run) {
+  const auto with_result = [&](auto element) {
+    if (result == input) {
+      run(element, element);
+    } else if (result == storage::boolean) {
+      run(element, std::uint8_t{});
+    } else {
+      return false;
+    }
+    return true;
+  };
+  if (input == storage::f32) return with_result(float{});
+  if (input == storage::f16) return with_result(__half{});
+  return input == storage::bf16 && with_result(__nv_bfloat16{});
 }
 
 struct map_launcher {
@@ -67,13 +206,25 @@ struct map_launcher {
 
   template <class Body, int Operands>
   int operator()(const Body& body, const map_layout<Operands>& layout) const {
-    if constexpr (is_flat_candidate<Body>::value) {
-      const auto& addresses = body.addresses;
-      if (layout.is_flat(storage::f32) && aligned(addresses.y) && aligned(addresses.inputs[0]) &&
-          aligned(addresses.inputs[1])) {
-        flat_kernel<<<blocks_for((layout.count + 3) / 4), threads_per_block, 0, stream>>>(
-            body.function, layout.count, static_cast<const float*>(addresses.inputs[0]),
-            static_cast<const float*>(addresses.inputs[1]), static_cast<float*>(addresses.y));
+    if constexpr (flat_inputs<Body> != 0) {
+      const auto launch = [&](auto element, auto result) {
+        constexpr int size = 16 / sizeof element;
+        flat_kernel<decltype(element), decltype(result), flat_inputs<Body>>
+            <<<blocks_for((layout.count + size - 1) / size), threads_per_block, 0, stream>>>(
+                body.function, layout.count, body.addresses);
+      };
+      if (is_flat(layout, body.addresses) &&
+          with_flat_elements(layout.types[1], layout.types[0], launch)) {
+        return cudaGetLastError();
+      }
+    } else if constexpr (!std::is_void_v<typename copied_by<Body>::type>) {
+      using bits = typename copied_by<Body>::type;
+      if (is_flat(layout, body.addresses)) {
+        constexpr int size = 16 / sizeof(bits);
+        flat_copy_kernel<<<blocks_for((layout.count + size - 1) / size), threads_per_block, 0,
+                           stream>>>(layout.count,
+                                     static_cast<const bits*>(body.addresses.inputs[0]),
+                                     static_cast<bits*>(body.addresses.y));
         return cudaGetLastError();
       }
     }
@@ -86,11 +237,23 @@ struct map_loader {
   template <class Body, int Operands>
   int operator()(const Body&, const map_layout<Operands>&) const {
     cudaFuncAttributes attributes;
-    if constexpr (is_flat_candidate<Body>::value) {
-      const cudaError_t result =
-          cudaFuncGetAttributes(&attributes, flat_kernel<typename Body::function_type>);
-      if (result != cudaSuccess) return result;
+    cudaError_t status = cudaSuccess;
+    if constexpr (flat_inputs<Body> != 0) {
+      const auto load = [&](auto element, auto result) {
+        if (status == cudaSuccess) {
+          status = cudaFuncGetAttributes(
+              &attributes, flat_kernel<decltype(element), decltype(result), flat_inputs<Body>,
+                                       typename Body::function_type>);
+        }
+      };
+      for (const auto type : {storage::f32, storage::f16, storage::bf16}) {
+        (void)with_flat_elements(type, type, load);
+        (void)with_flat_elements(type, storage::boolean, load);
+      }
+    } else if constexpr (!std::is_void_v<typename copied_by<Body>::type>) {
+      status = cudaFuncGetAttributes(&attributes, flat_copy_kernel<typename copied_by<Body>::type>);
     }
+    if (status != cudaSuccess) return status;
     return cudaFuncGetAttributes(&attributes, map_kernel<Body, Operands>);
   }
 };

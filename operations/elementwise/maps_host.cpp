@@ -39,10 +39,41 @@ class host_decibels : public map_function<Real> {
 constexpr map_cost vector_cost{.nanoseconds = 0.5};
 constexpr map_cost scalar_cost{.nanoseconds = 2};
 constexpr map_cost logarithm_cost{.nanoseconds = 10};
+/// The time of a function that takes more than a few instructions, with vectors and without.
+constexpr map_cost vector_function_cost{.nanoseconds = 2};
+constexpr map_cost scalar_function_cost{.nanoseconds = 15};
+
+[[nodiscard]] constexpr bool is_cheap(unary_function f) noexcept {
+  switch (f) {
+    case unary_function::negate:
+    case unary_function::abs:
+    case unary_function::sign:
+    case unary_function::reciprocal:
+    case unary_function::sqrt:
+    case unary_function::rsqrt:
+    case unary_function::hard_sigmoid:
+    case unary_function::hard_swish:
+    case unary_function::softsign:
+    case unary_function::leaky_relu:
+    case unary_function::thresholded_relu:
+    case unary_function::shrink:
+    case unary_function::clip:
+      return true;
+    default:
+      return f >= unary_function::floor && f <= unary_function::relu && f != unary_function::angle;
+  }
+}
+[[nodiscard]] constexpr bool is_cheap(binary_function f) noexcept {
+  return f != binary_function::remainder && f != binary_function::fmod &&
+         f != binary_function::power && f != binary_function::atan2;
+}
 
 struct map_runner {
   template <class Body, int Operands>
   int operator()(const Body& body, const map_layout<Operands>& layout) const {
+    if constexpr (requires { is_cheap(body.function.function); }) {
+      if (!is_cheap(body.function.function)) return run_each(body, layout, scalar_function_cost);
+    }
     return run_each(body, layout, scalar_cost);
   }
   template <class Real>
@@ -56,16 +87,24 @@ struct map_runner {
         });
     return 0;
   }
-  template <class Functor>
-  int operator()(const map_body<binary_function<Functor, float>, 3>& body,
-                 const map_layout<3>& layout) const {
-    return run_blocks(body.addresses, layout, [](const auto& inputs, std::int64_t count, float* y) {
-      binary_f32(index_of<Functor>(binary_functors()), inputs[0], inputs[1], count, y);
-    });
+  int operator()(const map_body<binary_map<float>, 3>& body, const map_layout<3>& layout) const {
+    // Those that are not cheap have no loops over vectors.
+    const auto cost = is_cheap(body.function.function) ? vector_cost : scalar_function_cost;
+    return run_blocks(body.addresses, layout, cost,
+                      [&](const auto& inputs, std::int64_t count, float* y) {
+                        binary_f32(body.function.function, inputs[0], inputs[1], count, y);
+                      });
+  }
+  int operator()(const map_body<unary_map<float>, 2>& body, const map_layout<2>& layout) const {
+    const auto cost = is_cheap(body.function.function) ? vector_cost : vector_function_cost;
+    return run_blocks(body.addresses, layout, cost,
+                      [&](const auto& inputs, std::int64_t count, float* y) {
+                        unary_f32(body.function, inputs[0], count, y);
+                      });
   }
   int operator()(const map_body<scaled_and_shifted<float>, 4>& body,
                  const map_layout<4>& layout) const {
-    return run_blocks(body.addresses, layout,
+    return run_blocks(body.addresses, layout, vector_cost,
                       [&](const auto& inputs, std::int64_t count, float* y) {
                         affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
                       });
@@ -77,7 +116,7 @@ struct map_runner {
     return run_each(body, layout, scalar_cost);
   }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
-    return run_blocks(body.addresses, layout, f32_map<2>::conversion());
+    return run_blocks(body.addresses, layout, vector_cost, f32_map<2>::conversion());
   }
 
  private:
@@ -94,8 +133,8 @@ struct map_runner {
   /// Computes blocks of elements with `function`; see `f32_map`.
   template <int Operands, class Function>
   static int run_blocks(const map_addresses& addresses, const map_layout<Operands>& layout,
-                        const Function& function) {
-    for_each_part(layout, vector_cost,
+                        const map_cost& cost, const Function& function) {
+    for_each_part(layout, cost,
                   [&](const map_layout<Operands>& part, const map_position<Operands>& origin) {
                     f32_map<Operands>(part, origin, addresses).run(function);
                   });
@@ -115,6 +154,8 @@ template void compute_map(const copy_call&, const map_addresses&);
 template void compute_map(const affine_call&, const map_addresses&);
 template void compute_map(const scale_call&, const map_addresses&);
 template void compute_map(const binary_call&, const map_addresses&);
+template void compute_map(const unary_call&, const map_addresses&);
+template void compute_map(const where_call&, const map_addresses&);
 template void compute_map(const power_call&, const map_addresses&);
 template void compute_map(const decibel_call&, const map_addresses&);
 template void compute_map(const frames_call&, const map_addresses&);

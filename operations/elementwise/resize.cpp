@@ -68,7 +68,7 @@ resize_call infer_resize(const resize& op, inference& inference) {
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<resize>) {
-  return operations::map_row<resize, resize_call, infer_resize, &resize::x>("resize");
+  return operations::descriptor_of_map<resize, resize_call, infer_resize, &resize::x>("resize");
 }
 
 }  // namespace sluice

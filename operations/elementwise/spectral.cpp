@@ -35,11 +35,11 @@ std::size_t frame_count(const frame_layout& layout) {
 namespace {
 
 using operations::decibel_call;
+using operations::descriptor_of_map;
 using operations::frames_call;
 using operations::is_complex;
 using operations::is_real;
 using operations::make_layout;
-using operations::map_row;
 using operations::power_call;
 using operations::require_same_type;
 
@@ -143,15 +143,16 @@ decibel_call infer_decibel(const power_to_decibel& op, inference& inference) {
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<frame_signal>) {
-  return map_row<frame_signal, frames_call, infer_frames, &frame_signal::signal,
-                 &frame_signal::window>("frame_signal");
+  return descriptor_of_map<frame_signal, frames_call, infer_frames, &frame_signal::signal,
+                           &frame_signal::window>("frame_signal");
 }
 const operation_descriptor& descriptor_of(operation_type<power_spectrum>) {
-  return map_row<power_spectrum, power_call, infer_power, &power_spectrum::x>("power_spectrum");
+  return descriptor_of_map<power_spectrum, power_call, infer_power, &power_spectrum::x>(
+      "power_spectrum");
 }
 const operation_descriptor& descriptor_of(operation_type<power_to_decibel>) {
-  return map_row<power_to_decibel, decibel_call, infer_decibel, &power_to_decibel::x,
-                 &power_to_decibel::reference>("power_to_decibel");
+  return descriptor_of_map<power_to_decibel, decibel_call, infer_decibel, &power_to_decibel::x,
+                           &power_to_decibel::reference>("power_to_decibel");
 }
 
 }  // namespace sluice

@@ -18,6 +18,7 @@ enum class storage : std::uint8_t {
   u8,
   i8,
   u16,
+  i16,
   i32,
   u32,
   i64,
@@ -194,6 +195,8 @@ template <class T>
         return static_cast<T>(element_at<std::int8_t>(source, i));
       case storage::u16:
         return static_cast<T>(element_at<std::uint16_t>(source, i));
+      case storage::i16:
+        return static_cast<T>(element_at<std::int16_t>(source, i));
       case storage::i32:
         return static_cast<T>(element_at<std::int32_t>(source, i));
       case storage::u32:
@@ -230,6 +233,8 @@ SLUICE_HOST_DEVICE inline void store(storage type, void* target, std::int64_t i,
         return put_element(target, i, to_integer<std::int8_t, Overflow>(value));
       case storage::u16:
         return put_element(target, i, to_integer<std::uint16_t, Overflow>(value));
+      case storage::i16:
+        return put_element(target, i, to_integer<std::int16_t, Overflow>(value));
       case storage::i32:
         return put_element(target, i, to_integer<std::int32_t, Overflow>(value));
       case storage::u32:

@@ -39,11 +39,11 @@ struct map_layout {
   std::int64_t shape[max_dimensions]{};
   std::int64_t strides[Operands][max_dimensions]{};  ///< in elements
 
-  /// Whether every operand is of type `type` and has one dimension without gaps.
-  [[nodiscard]] bool is_flat(storage type) const noexcept {
+  /// Whether every operand has one dimension without gaps.
+  [[nodiscard]] bool is_flat() const noexcept {
     if (rank != 1) return false;
     for (int k = 0; k < Operands; ++k) {
-      if (types[k] != type || (strides[k][0] != 1 && shape[0] != 1)) return false;
+      if (strides[k][0] != 1 && shape[0] != 1) return false;
     }
     return true;
   }

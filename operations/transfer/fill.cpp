@@ -55,6 +55,8 @@ void store(const scalar& value, fill_call& call) {
       return store_integer<std::int8_t>(value, call);
     case element_type::u16:
       return store_integer<std::uint16_t>(value, call);
+    case element_type::i16:
+      return store_integer<std::int16_t>(value, call);
     case element_type::i32:
       return store_integer<std::int32_t>(value, call);
     case element_type::u32:

@@ -19,11 +19,11 @@ struct format_entry {
   const char* format;
   element_type type;
 };
-constexpr format_entry formats[] = {{"C", element_type::u8},  {"c", element_type::i8},
-                                    {"S", element_type::u16}, {"i", element_type::i32},
-                                    {"I", element_type::u32}, {"l", element_type::i64},
-                                    {"L", element_type::u64}, {"e", element_type::f16},
-                                    {"f", element_type::f32}, {"g", element_type::f64}};
+constexpr format_entry formats[] = {
+    {"C", element_type::u8},  {"c", element_type::i8},  {"S", element_type::u16},
+    {"s", element_type::i16}, {"i", element_type::i32}, {"I", element_type::u32},
+    {"l", element_type::i64}, {"L", element_type::u64}, {"e", element_type::f16},
+    {"f", element_type::f32}, {"g", element_type::f64}};
 
 element_type type_of(const char* format) {
   if (format == nullptr) throw field_error(errc::invalid_argument, "format", "must not be null");
@@ -36,7 +36,7 @@ element_type type_of(const char* format) {
     message.append(1, '\'').append(excerpt).append("' is not supported; ");
   }
   throw field_error(errc::unsupported, "format",
-                    message + "must be C, c, S, i, I, l, L, e, f or g");
+                    message + "must be C, c, S, s, i, I, l, L, e, f or g");
 }
 
 const char* format_of(element_type type) {

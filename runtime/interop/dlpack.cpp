@@ -19,14 +19,21 @@ struct type_entry {
   element_type type;
   data_type descriptor;
 };
-constexpr type_entry types[] = {
-    {element_type::boolean, {boolean, 8, 1}},     {element_type::u8, {unsigned_integer, 8, 1}},
-    {element_type::i8, {signed_integer, 8, 1}},   {element_type::u16, {unsigned_integer, 16, 1}},
-    {element_type::i32, {signed_integer, 32, 1}}, {element_type::u32, {unsigned_integer, 32, 1}},
-    {element_type::i64, {signed_integer, 64, 1}}, {element_type::u64, {unsigned_integer, 64, 1}},
-    {element_type::f16, {real, 16, 1}},           {element_type::bf16, {bfloat, 16, 1}},
-    {element_type::f32, {real, 32, 1}},           {element_type::f64, {real, 64, 1}},
-    {element_type::c64, {complex, 64, 1}},        {element_type::c128, {complex, 128, 1}}};
+constexpr type_entry types[] = {{element_type::boolean, {boolean, 8, 1}},
+                                {element_type::u8, {unsigned_integer, 8, 1}},
+                                {element_type::i8, {signed_integer, 8, 1}},
+                                {element_type::u16, {unsigned_integer, 16, 1}},
+                                {element_type::i16, {signed_integer, 16, 1}},
+                                {element_type::i32, {signed_integer, 32, 1}},
+                                {element_type::u32, {unsigned_integer, 32, 1}},
+                                {element_type::i64, {signed_integer, 64, 1}},
+                                {element_type::u64, {unsigned_integer, 64, 1}},
+                                {element_type::f16, {real, 16, 1}},
+                                {element_type::bf16, {bfloat, 16, 1}},
+                                {element_type::f32, {real, 32, 1}},
+                                {element_type::f64, {real, 64, 1}},
+                                {element_type::c64, {complex, 64, 1}},
+                                {element_type::c128, {complex, 128, 1}}};
 
 element_type type_of(data_type descriptor) {
   if (descriptor.lanes != 1) {

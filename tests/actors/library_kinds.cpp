@@ -395,12 +395,12 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
   decibel.add_operand<float>(s, elsewhere, "y", &power_to_decibel::y, true);
   append(decibel.take());
 
-  variations<add> added(
-      {.a = s.put(s.numbers<float>(24)), .b = s.put(s.numbers<float>(24)), .y = output});
+  variations<binary> added(
+      sluice::add(s.put(s.numbers<float>(24)), s.put(s.numbers<float>(24)), output));
   added.add("add: other types", bad, "b: ", [&](auto& r) { r.b = s.put(s.numbers<double>(24)); });
-  added.add_operand<float>(s, elsewhere, "a", &add::a, false);
-  added.add_operand<float>(s, elsewhere, "b", &add::b, false);
-  added.add_operand<float>(s, elsewhere, "y", &add::y, true);
+  added.add_operand<float>(s, elsewhere, "a", &binary::a, false);
+  added.add_operand<float>(s, elsewhere, "b", &binary::b, false);
+  added.add_operand<float>(s, elsewhere, "y", &binary::y, true);
   append(added.take());
   return {std::move(mistakes), output, contents};
 }

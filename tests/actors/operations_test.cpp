@@ -26,7 +26,7 @@ inline run to_operation(const square& request) {
   static const program program = [] {
     program_builder p;
     const auto x = p.input("x");
-    const auto y = p.add("square", multiply{.a = x, .b = x});
+    const auto y = p.add("square", multiply(x, x));
     return std::move(p).build({y});
   }();
   return {program, {request.x}};

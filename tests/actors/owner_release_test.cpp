@@ -61,8 +61,8 @@ TEST_P(owners_of_requests, of_programs_are_gone_when_the_reply_arrives) {
     program_builder p;
     const auto c = ask<tensor>(system, device.actor(), allocate{.shape = shape});
     const auto x = p.input("x");
-    const auto y = is_refused ? p.add("y", add{.a = c, .b = x})
-                              : p.add("y", reduce{.x = c, .kind = reduction::max});
+    const auto y =
+        is_refused ? p.add("y", add(c, x)) : p.add("y", reduce{.x = c, .kind = reduction::max});
     return run{std::move(p).build({y}), {c.slice(0, 0, 3)}};
   };
   const auto run_with = [&](const extents& shape, bool is_refused) {

@@ -182,8 +182,7 @@ TEST_F(large_work, maps_do_not_depend_on_threads) {
     SCOPED_TRACE(to_string(shape));
     const auto a = random<float>(shape);
     const auto b = random<float>(shape);
-    expect_same_bits({a, b},
-                     [](const std::vector<tensor>& x) { return add{.a = x[0], .b = x[1]}; });
+    expect_same_bits({a, b}, [](const std::vector<tensor>& x) { return add(x[0], x[1]); });
     expect_same_bits({a}, [](const std::vector<tensor>& x) {
       return cast{.x = x[0], .type = element_type::f16};
     });
@@ -192,7 +191,7 @@ TEST_F(large_work, maps_do_not_depend_on_threads) {
     });
     if (shape.size() < 2) continue;
     expect_same_bits({a, b}, [](const std::vector<tensor>& x) {
-      return multiply{.a = x[0].transposed(), .b = x[1].transposed()};
+      return multiply(x[0].transposed(), x[1].transposed());
     });
     expect_same_bits(
         {a}, [](const std::vector<tensor>& x) { return strided_copy{.x = x[0].transposed()}; });
@@ -202,11 +201,10 @@ TEST_F(large_work, maps_do_not_depend_on_threads) {
 TEST_F(large_work, maps_of_other_types_do_not_depend_on_threads) {
   const extents shape{between(200, 300), 2, between(400, 600)};
   const auto doubles = random<double>(shape);
-  expect_same_bits({doubles},
-                   [](const std::vector<tensor>& x) { return add{.a = x[0], .b = x[0]}; });
+  expect_same_bits({doubles}, [](const std::vector<tensor>& x) { return add(x[0], x[0]); });
   const auto integers = random<std::int32_t>(shape);
   expect_same_bits({integers}, [](const std::vector<tensor>& x) {
-    return maximum{.a = x[0], .b = x[0].slice(0, 0, 1).broadcast_to(x[0].shape())};
+    return maximum(x[0], x[0].slice(0, 0, 1).broadcast_to(x[0].shape()));
   });
   const auto numbers = random<std::complex<float>>(shape);
   expect_same_bits({numbers},
@@ -239,12 +237,12 @@ TEST_F(large_work, is_computed_as_its_parts_are) {
     const auto a = random<float>(shape);
     const auto b = random<float>(shape);
     expect_same_in_parts({a, b}, step,
-                         [](const std::vector<tensor>& x) { return add{.a = x[0], .b = x[1]}; });
+                         [](const std::vector<tensor>& x) { return add(x[0], x[1]); });
     expect_same_in_parts({a}, step, [](const std::vector<tensor>& x) {
       return cast{.x = x[0], .type = element_type::f16};
     });
     expect_same_in_parts({random<double>(shape)}, step,
-                         [](const std::vector<tensor>& x) { return add{.a = x[0], .b = x[0]}; });
+                         [](const std::vector<tensor>& x) { return add(x[0], x[0]); });
     if (shape.size() == 1) continue;
     expect_same_in_parts(
         {a}, step, [](const std::vector<tensor>& x) { return reduce{.x = x[0], .axes = {1}}; });

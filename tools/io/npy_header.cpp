@@ -230,6 +230,8 @@ std::string format_npy_header(element_type type, std::span<const std::int64_t> s
         return "|i1";
       case element_type::u16:
         return "<u2";
+      case element_type::i16:
+        return "<i2";
       case element_type::i32:
         return "<i4";
       case element_type::u32:

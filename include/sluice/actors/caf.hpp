@@ -87,11 +87,12 @@ template <>
 struct caf::is_error_code_enum<sluice::errc> : std::true_type {};
 SLUICE_MESSAGES(sluice_references, 1000, sluice::errc, sluice::gpu_ref<bool>,
                 sluice::gpu_ref<std::uint8_t>, sluice::gpu_ref<std::int8_t>,
-                sluice::gpu_ref<std::uint16_t>, sluice::gpu_ref<std::int32_t>,
-                sluice::gpu_ref<std::uint32_t>, sluice::gpu_ref<std::int64_t>,
-                sluice::gpu_ref<std::uint64_t>, sluice::gpu_ref<sluice::f16>,
-                sluice::gpu_ref<sluice::bf16>, sluice::gpu_ref<float>, sluice::gpu_ref<double>,
-                sluice::gpu_ref<std::complex<float>>, sluice::gpu_ref<std::complex<double>>)
+                sluice::gpu_ref<std::uint16_t>, sluice::gpu_ref<std::int16_t>,
+                sluice::gpu_ref<std::int32_t>, sluice::gpu_ref<std::uint32_t>,
+                sluice::gpu_ref<std::int64_t>, sluice::gpu_ref<std::uint64_t>,
+                sluice::gpu_ref<sluice::f16>, sluice::gpu_ref<sluice::bf16>, sluice::gpu_ref<float>,
+                sluice::gpu_ref<double>, sluice::gpu_ref<std::complex<float>>,
+                sluice::gpu_ref<std::complex<double>>)
 #else
 template <class T>
 struct caf::allowed_unsafe_message_type<sluice::gpu_ref<T>> : std::true_type {};

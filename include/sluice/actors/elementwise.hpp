@@ -14,23 +14,10 @@
 
 namespace sluice {
 
-namespace detail {
-template <class... Operations, class... More>
-operation_list<Operations..., More...> joined(operation_list<Operations...>,
-                                              operation_list<More...>);
-template <class... Operations>
-operation_actor<Operations...> actor_of(operation_list<Operations...>);
-}  // namespace detail
-
-/// The operations of an `elementwise_actor`.
-using elementwise_operations =
-    decltype(detail::joined(operation_list<cast, strided_copy, affine, reduce, resize, frame_signal,
-                                           power_spectrum, power_to_decibel>{},
-                            binary_operations{}));
-
 /// The library actor for operations on elements: our own kernels on a GPU, the same functions
 /// compiled for the host.
-using elementwise_actor = decltype(detail::actor_of(elementwise_operations{}));
+using elementwise_actor = operation_actor<unary, binary, where, cast, strided_copy, affine, reduce,
+                                          resize, frame_signal, power_spectrum, power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -41,7 +28,7 @@ spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> ser
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::add, sluice::subtract,
-                sluice::multiply, sluice::maximum, sluice::minimum, sluice::cast,
-                sluice::strided_copy, sluice::affine, sluice::reduce, sluice::resize,
-                sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)
+SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::unary, sluice::binary,
+                sluice::where, sluice::cast, sluice::strided_copy, sluice::affine, sluice::reduce,
+                sluice::resize, sluice::frame_signal, sluice::power_spectrum,
+                sluice::power_to_decibel)

@@ -120,9 +120,10 @@ class bulk {
     }
     std::size_t submit(executor& executor, const request_options& options, request_sender sender,
                        collector& collector, std::size_t first) noexcept override {
-      const auto& descriptor = descriptor_of(operation_type<Operation>{});
-      for (auto& operation : operations)
-        submit_one(executor, descriptor, &operation, options, sender, collector, first++);
+      for (auto& operation : operations) {
+        submit_one(executor, detail::find_descriptor(operation), &operation, options, sender,
+                   collector, first++);
+      }
       return first;
     }
   };

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <sluice/export.hpp>
+#include <sluice/operations/binary.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/scalar.hpp>
+#include <sluice/operations/unary.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <tuple>
-#include <type_traits>
 
 namespace sluice {
 
@@ -85,131 +85,34 @@ struct affine {
   }
 };
 
-namespace detail {
-template <class Operation>
-[[nodiscard]] constexpr auto binary_members() {
-  return std::make_tuple(input("a", &Operation::a), input("b", &Operation::b),
-                         output("y", &Operation::y));
-}
-}  // namespace detail
-
-/// The sums A + B.
+/// The elements of A where the condition is true, and those of B elsewhere.
 ///
-///     add{.a = x, .b = bias}
+///     where{.condition = mask, .a = x, .b = y}
 ///
-/// What follows holds for all binary operations. A and B are of one type; `cast` converts. They
-/// are broadcast to one shape as in NumPy: dimensions are aligned at the last one, and those that
-/// are missing or have extent 1 are repeated. All operands have any strides. Integers wrap around.
-/// f16 and bf16 are computed in f32. Every result is rounded once. Y may be the same view as A,
-/// B or both; otherwise it shares no bytes with them. The result is Y, a new row-major tensor if it
+/// The operands are broadcast to one shape; see `binary`. Elements are copied bit by bit. All
+/// operands have any strides. Y may be the same view as A, B or both, or as the condition if it is
+/// boolean; otherwise it shares no bytes with them. The result is Y, a new row-major tensor if it
 /// is not given.
-///
-/// Element types: all. The sum of boolean elements is their disjunction.
-struct add {
-  operand a{};  ///< A
-  operand b{};  ///< B, of the type of A
-  operand y{};  ///< Y, of the type of A and of the common shape
+struct where {
+  operand condition{};  ///< boolean
+  operand a{};          ///< A, of any type
+  operand b{};          ///< B, of the type of A
+  operand y{};          ///< Y, of the common shape
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
-    return detail::binary_members<add>();
+    return std::make_tuple(input("condition", &where::condition), input("a", &where::a),
+                           input("b", &where::b), output("y", &where::y));
   }
 };
-
-/// The differences A - B. Element types: all. The difference of boolean elements is whether they
-/// differ. Otherwise like `add`.
-struct subtract {
-  operand a{};  ///< A
-  operand b{};  ///< B
-  operand y{};  ///< Y
-
-  /// All members, in order.
-  template <class = void>
-  static constexpr auto members() {
-    return detail::binary_members<subtract>();
-  }
-};
-
-/// The products A · B. Element types: all. The parts of a complex product are rounded after each
-/// multiplication and addition. Otherwise like `add`.
-struct multiply {
-  operand a{};  ///< A
-  operand b{};  ///< B
-  operand y{};  ///< Y
-
-  /// All members, in order.
-  template <class = void>
-  static constexpr auto members() {
-    return detail::binary_members<multiply>();
-  }
-};
-
-/// The larger one of A and B: NaN if one is NaN; +0 is larger than -0. Element types: all but
-/// complex ones. Otherwise like `add`.
-struct maximum {
-  operand a{};  ///< A
-  operand b{};  ///< B
-  operand y{};  ///< Y
-
-  /// All members, in order.
-  template <class = void>
-  static constexpr auto members() {
-    return detail::binary_members<maximum>();
-  }
-};
-
-/// The smaller one of A and B: NaN if one is NaN; -0 is smaller than +0. Element types: all but
-/// complex ones. Otherwise like `add`.
-struct minimum {
-  operand a{};  ///< A
-  operand b{};  ///< B
-  operand y{};  ///< Y
-
-  /// All members, in order.
-  template <class = void>
-  static constexpr auto members() {
-    return detail::binary_members<minimum>();
-  }
-};
-
-/// Several operations.
-template <class... Operations>
-struct operation_list {};
-
-/// All binary operations.
-using binary_operations = operation_list<add, subtract, multiply, maximum, minimum>;
-
-namespace detail {
-/// The place of an operation in a list; the size of the list if it is not there.
-template <class Operation, class... Operations>
-[[nodiscard]] constexpr std::size_t place_in(operation_list<Operations...>) {
-  std::size_t place = 0;
-  (void)((std::is_same_v<Operation, Operations> || (++place, false)) || ...);
-  return place;
-}
-template <class... Operations>
-[[nodiscard]] constexpr std::size_t size_of_list(operation_list<Operations...>) {
-  return sizeof...(Operations);
-}
-/// The functions behind a binary operation.
-[[nodiscard]] SLUICE_EXPORT const operation_descriptor& binary_row(std::size_t place);
-}  // namespace detail
-
-/// One of `binary_operations`.
-template <class Operation>
-concept binary_operation = detail::place_in<Operation>(binary_operations{})
-< detail::size_of_list(binary_operations{});
 
 /// The functions behind the operations.
 ///@{
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<cast>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<strided_copy>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<affine>);
-template <binary_operation Operation>
-[[nodiscard]] const operation_descriptor& descriptor_of(operation_type<Operation>) {
-  return detail::binary_row(detail::place_in<Operation>(binary_operations{}));
-}
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<where>);
 ///@}
 
 }  // namespace sluice

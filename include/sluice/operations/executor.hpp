@@ -126,8 +126,8 @@ class SLUICE_EXPORT executor {
   template <class Operation>
   void submit(Operation operation, const request_options& options, reply_token<tensor> token,
               request_sender sender = {}) noexcept {
-    submit_operation(descriptor_of(operation_type<Operation>{}), &operation, options,
-                     std::move(token), sender);
+    submit_operation(detail::find_descriptor(operation), &operation, options, std::move(token),
+                     sender);
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run request, const request_options& options, reply_token<tensors> token,

@@ -16,19 +16,19 @@ namespace sluice {
 /// An operation that does the same for each index, written once for both devices. Its functions are
 /// static members:
 ///
-///     struct negate {
+///     struct square {
 ///       operand x{};
 ///       operand y{};
 ///       static constexpr auto members() {
-///         return std::make_tuple(input("x", &negate::x), output("y", &negate::y));
+///         return std::make_tuple(input("x", &square::x), output("y", &square::y));
 ///       }
-///       static constexpr std::string_view name = "negate";
+///       static constexpr std::string_view name = "square";
 ///       static constexpr bool has_kernel = true;
 ///       struct call {
 ///         std::size_t count;
 ///       };
-///       static call infer(const negate& op, inference& inference);
-///       static negate_body body(const call& c, const launch_of<negate>& launch);
+///       static call infer(const square& op, inference& inference);
+///       static square_body body(const call& c, const launch_of<square>& launch);
 ///     };
 ///
 /// `infer` works out the call, a trivially copyable type with the number of indices, `count`.

@@ -193,7 +193,7 @@ class SLUICE_EXPORT program_builder {
   /// output, or it has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
   template <class Operation>
   [[nodiscard]] program_value add(std::string name, Operation operation) {
-    return add_step(std::move(name), descriptor_of(operation_type<Operation>{}), &operation);
+    return add_step(std::move(name), detail::find_descriptor(operation), &operation);
   }
   /// Adds the steps of a program and returns its outputs. `inputs` and `scalars` are those of
   /// `inner`. Names of its steps and constants are preceded by `name` and a period.

@@ -40,7 +40,7 @@ struct reduced_axes : std::optional<extents> {
 /// |---|---|---|---|
 /// | sum, mean | f16, bf16, f32, f64 | type of X | f64 |
 /// | sum, mean | c64, c128 | type of X | c128 |
-/// | sum | boolean, i8, i32, i64 | i64 | i64, wraps around |
+/// | sum | boolean, i8, i16, i32, i64 | i64 | i64, wraps around |
 /// | sum | u8, u16, u32, u64 | u64 | u64, wraps around |
 /// | mean | boolean, integers | f64 | f64 |
 /// | max | boolean, integers, f16, bf16, f32, f64 | type of X | exact |

@@ -123,7 +123,7 @@ struct arrow_layout {
 /// @throws error `invalid_argument` if `n_buffers` is not 2
 /// @throws error `invalid_argument` if the data buffer of a non-empty array is null, or if its
 ///   first element is not aligned to the size of an element
-/// @throws error `unsupported` if `format` is none of C, c, S, i, I, l, L, e, f and g
+/// @throws error `unsupported` if `format` is none of C, c, S, s, i, I, l, L, e, f and g
 /// @throws error `unsupported` if there are nulls, or if `null_count` is unknown and there is a
 ///   validity buffer
 /// @throws error `unsupported` if `n_children`, `dictionary` or `reserved` is not zero

@@ -19,6 +19,7 @@ enum class element_type : std::uint8_t {
   u8,
   i8,
   u16,
+  i16,
   i32,
   u32,
   i64,
@@ -39,6 +40,7 @@ enum class element_type : std::uint8_t {
     case element_type::i8:
       return 1;
     case element_type::u16:
+    case element_type::i16:
     case element_type::f16:
     case element_type::bf16:
       return 2;
@@ -68,6 +70,8 @@ enum class element_type : std::uint8_t {
       return "i8";
     case element_type::u16:
       return "u16";
+    case element_type::i16:
+      return "i16";
     case element_type::i32:
       return "i32";
     case element_type::u32:
@@ -110,6 +114,10 @@ struct element_type_of<std::int8_t> {
 template <>
 struct element_type_of<std::uint16_t> {
   static constexpr auto value = element_type::u16;
+};
+template <>
+struct element_type_of<std::int16_t> {
+  static constexpr auto value = element_type::i16;
 };
 template <>
 struct element_type_of<std::int32_t> {

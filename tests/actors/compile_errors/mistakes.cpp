@@ -35,16 +35,16 @@ struct negated_body {
 #endif
 };
 
-struct negate {
+struct negated {
   operand x{};
   operand y{};
 #if !defined(NO_MEMBERS)
   static constexpr auto members() {
-    return std::make_tuple(input("x", &negate::x), output("y", &negate::y));
+    return std::make_tuple(input("x", &negated::x), output("y", &negated::y));
   }
 #endif
 #if !defined(NO_NAME)
-  static constexpr std::string_view name = "negate";
+  static constexpr std::string_view name = "negated";
 #endif
 #if !defined(NO_HAS_KERNEL)
   static constexpr bool has_kernel = false;
@@ -60,19 +60,19 @@ struct negate {
 #endif
   };
 #if !defined(NO_INFER)
-  static call infer(const negate& op, inference& inference) {
+  static call infer(const negated& op, inference& inference) {
     return {inference.result(op.y, element_type::f32, inference.require(op.x).shape).size()};
   }
 #endif
 #if !defined(NO_MEMBERS)
-  static negated_body body(const call&, const launch_of<negate>& launch) {
-    return {launch.get<const float>(&negate::x), launch.get<float>(&negate::y)};
+  static negated_body body(const call&, const launch_of<negated>& launch) {
+    return {launch.get<const float>(&negated::x), launch.get<float>(&negated::y)};
   }
 #endif
 };
 
 const operation_descriptor& row_of_negate() {
-  return descriptor_of(operation_type<negate>{});
+  return descriptor_of(operation_type<negated>{});
 }
 
 float first_of_a_temporary() {
@@ -134,6 +134,6 @@ service::behavior_type behavior(service::pointer self, const blas_actor& blas) {
 
 #if defined(UNDECLARED_OPERATION)
 auto spawn_own(caf::actor_system& system, std::shared_ptr<device_service> service) {
-  return spawn_operations<negate>(system, "mistakes.negate", std::move(service));
+  return spawn_operations<negated>(system, "mistakes.negated", std::move(service));
 }
 #endif

@@ -204,7 +204,7 @@ TEST_P(indexed_operations, fail_in_a_program_if_a_step_takes_an_operand_for_anot
   program_builder p;
   const auto x = p.input("x");
   const auto program =
-      std::move(p).build({p.add("copy", unchecked_copy{.x = p.add("sum", add{.a = x, .b = x})})});
+      std::move(p).build({p.add("copy", unchecked_copy{.x = p.add("sum", add(x, x))})});
   EXPECT_TRUE(throws(errc::invalid_argument, "step 'copy': " + wrong_type, [&] {
     (void)run(test_executor(), sluice::run{program, {values<float>({1, 2, 3, 4})}});
   }));

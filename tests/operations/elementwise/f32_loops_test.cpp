@@ -3,6 +3,7 @@
 // the functions of one element.
 #include "operations/elementwise/f32_loops.hpp"
 
+#include "tests/operations/elementwise/function_references.hpp"
 #include "tests/operations/every_vector_target.hpp"
 #include "tests/support/seed.hpp"
 
@@ -138,28 +139,52 @@ TEST_F(f32_loops, store_every_f16) {
   });
 }
 
-template <class... Functors, class Check>
-void for_each_functor(functor_list<Functors...>, const Check& check) {
-  (check(Functors()), ...);
-}
-
-TEST_F(f32_loops, binary_functors) {
-  for_each_functor(binary_functors(), [&]<class Functor>(Functor) {
+TEST_F(f32_loops, binary_functions) {
+  for (std::size_t k = 0; k < binary_function_count; ++k) {
+    const auto function = static_cast<binary_function>(k);
+    if (function >= binary_function::bitwise_and) continue;  // of integers
     many_times([&] {
       const auto n = count();
       const auto a = floats(n);
       const auto b = floats(n);
       for_each_vector_target([&] {
         auto y = b;
-        host::binary_f32(index_of<Functor>(operations::binary_functors()), a.data(), y.data(), n,
-                         y.data());
+        host::binary_f32(function, a.data(), y.data(), n, y.data());
         for (std::size_t i = 0; i < y.size(); ++i) {
-          ASSERT_TRUE(same(y[i], Functor::apply(a[i], b[i])))
-              << Functor::name << ' ' << a[i] << ' ' << b[i] << " is " << y[i];
+          ASSERT_TRUE(same(y[i], apply(function, a[i], b[i])))
+              << k << ' ' << a[i] << ' ' << b[i] << " is " << y[i];
         }
       });
     });
-  });
+  }
+}
+
+TEST_F(f32_loops, unary_functions) {
+  for (std::size_t k = 0; k < unary_function_count; ++k) {
+    const auto f = static_cast<unary_function>(k);
+    if (f == unary_function::bitwise_not || f == unary_function::conjugate ||
+        f == unary_function::angle) {
+      continue;
+    }
+    const bool has_alpha = f >= unary_function::leaky_relu && f != unary_function::clip;
+    const unary_map<float> function(f, has_alpha ? 0.75F : -3.0F, 1.5F);
+    const auto bound = bound_of(f, error_bounds());
+    many_times([&] {
+      const auto n = count();
+      const auto x = floats(n);
+      for_each_vector_target([&] {
+        auto y = x;
+        host::unary_f32(function, y.data(), n, y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const auto expected = real_reference(f, x[i], function.alpha, function.beta);
+          const bool has_same_value = static_cast<long double>(y[i]) == expected;
+          ASSERT_TRUE(has_same_value || is_near(element_type::f32, y[i], expected, bound,
+                                                is_relative_to_argument(f) ? x[i] : 0))
+              << k << " of " << std::hexfloat << x[i] << " is " << y[i];
+        }
+      });
+    });
+  }
 }
 
 TEST_F(f32_loops, affine) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -262,6 +263,36 @@ TEST_P(maps, affine_without_scale_and_bias_keeps_the_type) {
     const auto y = run(test_executor(), affine{.x = x.view(), .y = x.view()});
     EXPECT_EQ(y, x.view());
     expect_elements(y, [&](const extents& i) { return x[i] + number(0); });
+  }
+}
+
+TEST_P(maps, where_copies_the_bits_of_either_operand) {
+  for (const auto type : all_element_types) {
+    SCOPED_TRACE(to_string(type));
+    for (int round = 0; round < 6; ++round) {
+      const auto shape = random_shape(1);
+      const auto condition = make(element_type::boolean, part_of(shape));
+      const auto a = make(type, shape, drawn::bits);
+      const auto b = make(type, part_of(shape), drawn::bits);
+      const bool is_in_place = coin();
+      where op{.condition = condition.view(), .a = a.view(), .b = b.view()};
+      if (is_in_place) op.y = a.view();
+      const auto y = run(test_executor(), op);
+      EXPECT_EQ(y.shape(), shape);
+      const auto bytes = contents_of(y);
+      const auto strides = y.strides();
+      for_each_index(shape, [&](const extents& i) {
+        auto offset = static_cast<std::int64_t>(y.offset());
+        for (std::size_t d = 0; d < i.size(); ++d) {
+          offset += i[d] * strides[d] * static_cast<std::int64_t>(size_of(type));
+        }
+        const auto& source = condition[i].real() != 0 ? a : b;
+        ASSERT_EQ(std::memcmp(&bytes[static_cast<std::size_t>(offset)],
+                              &source.memory()[source.position(i)], size_of(type)),
+                  0);
+      });
+      if (is_in_place) expect_gaps_untouched(a);
+    }
   }
 }
 

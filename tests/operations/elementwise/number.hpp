@@ -8,6 +8,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -20,10 +21,10 @@ namespace sluice::test {
 using number = std::complex<long double>;
 
 inline constexpr std::array all_element_types{
-    element_type::boolean, element_type::u8,   element_type::i8,  element_type::u16,
-    element_type::i32,     element_type::u32,  element_type::i64, element_type::u64,
-    element_type::f16,     element_type::bf16, element_type::f32, element_type::f64,
-    element_type::c64,     element_type::c128};
+    element_type::boolean, element_type::u8,  element_type::i8,   element_type::u16,
+    element_type::i16,     element_type::i32, element_type::u32,  element_type::i64,
+    element_type::u64,     element_type::f16, element_type::bf16, element_type::f32,
+    element_type::f64,     element_type::c64, element_type::c128};
 
 [[nodiscard]] constexpr bool is_complex_type(element_type type) {
   return type == element_type::c64 || type == element_type::c128;
@@ -44,6 +45,8 @@ auto with_integer_type(element_type type, Function&& function) {
       return function(std::int8_t{});
     case element_type::u16:
       return function(std::uint16_t{});
+    case element_type::i16:
+      return function(std::int16_t{});
     case element_type::i32:
       return function(std::int32_t{});
     case element_type::u32:
@@ -143,6 +146,8 @@ auto with_integer_type(element_type type, Function&& function) {
 enum class drawn {
   bits,     ///< any bits, with all special values
   numbers,  ///< integers of any value; real numbers in [-1, 1)
+  few,      ///< few values: -3 to 3 and some of their halves; 0 to 3 of types without a sign
+  wide,     ///< integers of any value; real numbers in [-30, 30)
 };
 
 /// Writes a random element to `element`.
@@ -152,10 +157,19 @@ inline void draw_element(std::mt19937_64& generator, element_type type, drawn ho
     std::memcpy(element, &value, sizeof value);
   };
   const auto uniform = [&] {
-    return std::uniform_real_distribution<double>(-1, 1)(generator);
+    if (how == drawn::few) return 0.5 * static_cast<double>(generator() % 13U) - 3;
+    const double largest = how == drawn::wide ? 30 : 1;
+    return std::uniform_real_distribution<double>(-largest, largest)(generator);
   };
   if (type == element_type::boolean) return put(static_cast<std::uint8_t>(generator() & 1U));
-  if (how == drawn::numbers && type >= element_type::f16) {
+  if (how == drawn::few && type < element_type::f16) {
+    return with_integer_type(type, [&](auto integer) {
+      using native = decltype(integer);
+      const auto value = static_cast<int>(generator() % 7U) - 3;
+      put(static_cast<native>(std::is_signed_v<native> ? value : std::abs(value)));
+    });
+  }
+  if (how != drawn::bits && type >= element_type::f16) {
     switch (type) {
       case element_type::f16:
         return put(f16(static_cast<float>(uniform())));

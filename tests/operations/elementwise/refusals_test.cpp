@@ -195,7 +195,9 @@ TEST_P(elementwise_refusals, affine) {
 }
 
 TEST_P(elementwise_refusals, binary_operations) {
-  const auto check = [&]<class Operation>(Operation valid) {
+  for (const auto function : {binary_function::add, binary_function::power}) {
+    using Operation = binary;
+    binary valid{.function = function};
     valid.a = make(f32, {3, 4});
     valid.b = make(f32, {3, 4});
     refuse_operand("a", valid, &Operation::a, true);
@@ -203,36 +205,87 @@ TEST_P(elementwise_refusals, binary_operations) {
     refuse_result(valid, make(f32, {3, 4}), &Operation::a);
     refuse_result(valid, make(f32, {3, 4}), &Operation::b);
     refuse("b: is of type f64, but a is of type f32; cast converts",
-           Operation{.a = valid.a, .b = make(f64, {3, 4})});
-    refuse("b: has the shape [2, 4]", Operation{.a = valid.a, .b = make(f32, {2, 4})});
-    refuse("b: has the shape [5]", Operation{.a = valid.a, .b = make(f32, {5})});
-    refuse("y: is of type i32", Operation{.a = valid.a, .b = valid.b, .y = make(i32, {3, 4})});
+           Operation{.function = function, .a = valid.a, .b = make(f64, {3, 4})});
+    refuse("b: has the shape [2, 4]",
+           Operation{.function = function, .a = valid.a, .b = make(f32, {2, 4})});
+    refuse("b: has the shape [5]",
+           Operation{.function = function, .a = valid.a, .b = make(f32, {5})});
+    refuse("y: is of type i32",
+           Operation{.function = function, .a = valid.a, .b = valid.b, .y = make(i32, {3, 4})});
     // An element of b is needed for all rows of y.
     const auto square = make(f32, {3, 4});
     refuse("y: shares memory with b",
-           Operation{.a = valid.a, .b = square.slice(0, 0, 1), .y = square});
+           Operation{.function = function, .a = valid.a, .b = square.slice(0, 0, 1), .y = square});
     refuse("y: shares memory with a",
-           Operation{.a = square.slice(0, 0, 1), .b = valid.b, .y = square});
+           Operation{.function = function, .a = square.slice(0, 0, 1), .b = valid.b, .y = square});
     // y is one input, but only a part of the memory of the other one, or all of it in another
     // order.
     const auto longer = make(f32, {4, 4});
     const auto rows = longer.slice(0, 0, 3);
-    refuse("y: shares memory with b", Operation{.a = rows, .b = longer.slice(0, 1, 4), .y = rows});
-    refuse("y: shares memory with a", Operation{.a = longer.slice(0, 1, 4), .b = rows, .y = rows});
+    refuse("y: shares memory with b",
+           Operation{.function = function, .a = rows, .b = longer.slice(0, 1, 4), .y = rows});
     refuse("y: shares memory with a",
-           Operation{.a = longer.transposed(), .b = longer, .y = longer});
-    refuse("y: shares memory with a", Operation{.a = rows, .b = rows, .y = longer.slice(0, 1, 4)});
-  };
-  check(add{});
-  check(subtract{});
-  check(multiply{});
-  check(maximum{});
-  check(minimum{});
+           Operation{.function = function, .a = longer.slice(0, 1, 4), .b = rows, .y = rows});
+    refuse("y: shares memory with a",
+           Operation{.function = function, .a = longer.transposed(), .b = longer, .y = longer});
+    refuse("y: shares memory with a",
+           Operation{.function = function, .a = rows, .b = rows, .y = longer.slice(0, 1, 4)});
+  }
+  refuse("function: is not given", binary{.a = make(f32, {3}), .b = make(f32, {3})});
+  refuse(
+      "function: 200 is none of the values that there are",
+      binary{
+          .function = static_cast<binary_function>(200), .a = make(f32, {3}), .b = make(f32, {3})});
+  refuse("a: is of type i32, but atan2 takes these types: f16, bf16, f32, f64; cast converts",
+         atan2(make(i32, {3}), make(i32, {3})));
+  refuse("a: is of type f32, but left_shift takes these types: boolean, u8 to u64, i8 to i64",
+         left_shift(make(f32, {3}), make(f32, {3})));
+  // The result is boolean.
+  const auto x = make(u8, {3});
+  refuse("y: is of type u8", less(x, x, make(u8, {3})));
+}
+
+TEST_P(elementwise_refusals, unary_operations) {
+  unary valid = exp(make(f32, {3, 4}));
+  refuse_operand("x", valid, &unary::x, true);
+  refuse_result(valid, make(f32, {3, 4}), &unary::x);
+  refuse("function: is not given", unary{.x = valid.x});
+  refuse("function: 200 is none of the values that there are",
+         unary{.function = static_cast<unary_function>(200), .x = valid.x});
+  refuse("x: is of type i32, but exp takes these types: f16, bf16, f32, f64; cast converts",
+         exp(make(i32, {3})));
+  refuse("x: is of type f64, but bitwise_not takes", bitwise_not(make(f64, {3})));
+  refuse("x: is of type f64, but conjugate takes", conjugate(make(f64, {3})));
+  refuse("x: is of type c64, but sign takes", sign(make(c64, {3})));
+  refuse("alpha: is given, but exp has none",
+         unary{.function = unary_function::exp, .x = valid.x, .alpha = 1});
+  refuse("beta: is given, but elu has none",
+         unary{.function = unary_function::elu, .x = valid.x, .beta = 1});
+  refuse("alpha: is 0; celu divides by it", celu(valid.x, 0));
+  refuse("alpha: ", leaky_relu(valid.x, std::complex<double>(0, 1)));
+  refuse("beta: ", clip(make(u8, {3}), 1, 1.5));
+  refuse("y: is of type u8", isnan(make(f32, {3}), make(u8, {3})));
+  refuse("y: is of type c64", abs(make(c64, {3}), make(c64, {3})));
+}
+
+TEST_P(elementwise_refusals, where_operations) {
+  const where valid{
+      .condition = make(boolean, {3, 4}), .a = make(f32, {3, 4}), .b = make(f32, {3, 4})};
+  refuse_operand("condition", valid, &where::condition, true);
+  refuse_operand("a", valid, &where::a, true);
+  refuse_operand("b", valid, &where::b, true);
+  refuse_result(valid, make(f32, {3, 4}), &where::a);
+  refuse("condition: is of type u8, but must be boolean",
+         where{.condition = make(u8, {3, 4}), .a = valid.a, .b = valid.b});
+  refuse("b: is of type f64, but a is of type f32; cast converts",
+         where{.condition = valid.condition, .a = valid.a, .b = make(f64, {3, 4})});
+  refuse("condition: has the shape [2], which cannot be broadcast with [3, 4]",
+         where{.condition = make(boolean, {2}), .a = valid.a, .b = valid.b});
 }
 
 TEST_P(elementwise_refusals, order_of_complex_numbers) {
-  refuse("a: is of type c64", maximum{.a = make(c64, {3}), .b = make(c64, {3})});
-  refuse("a: is of type c128", minimum{.a = make(c128, {3}), .b = make(c128, {3})});
+  refuse("a: is of type c64, but maximum takes", maximum(make(c64, {3}), make(c64, {3})));
+  refuse("a: is of type c128", minimum(make(c128, {3}), make(c128, {3})));
 }
 
 TEST_P(elementwise_refusals, reduce) {

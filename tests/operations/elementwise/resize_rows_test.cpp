@@ -46,8 +46,8 @@ double mixed(double a, double b, double weight) {
   return weight == 0 ? a : a * (1 - weight) + b * weight;
 }
 
-using elements = ::testing::Types<std::uint8_t, float>;
-TYPED_TEST_SUITE(resize_rows, elements);
+using pixel_types = ::testing::Types<std::uint8_t, float>;
+TYPED_TEST_SUITE(resize_rows, pixel_types);
 
 TYPED_TEST(resize_rows, lie_between_two_rows) {
   using host::resize_columns;

@@ -69,7 +69,7 @@ TEST_P(bulk_test, answers_each_operation_in_its_place) {
   const auto a = values({1, 2, 3, 4});
   const auto b = values({0, 1, 1, 0});
   bulk many;
-  many.add(gemm{.a = a, .b = b}).add(add{.a = a, .b = b}).add(gemm{.a = b, .b = a});
+  many.add(gemm{.a = a, .b = b}).add(add(a, b)).add(gemm{.a = b, .b = a});
   many.add(gemm{.a = a, .b = values({1, 1, 1, 1}).reshape({4, 1})});
   many.add(sgemm{
       .m = 2, .n = 2, .k = 2, .a = a.reshape({-1}).as<float>(), .b = b.reshape({-1}).as<float>()});
@@ -106,15 +106,15 @@ TEST_P(bulk_test, without_operations_is_answered_at_once) {
 TEST_P(bulk_test, has_a_largest_size) {
   const auto a = values({1, 2, 3, 4});
   bulk many;
-  while (many.size() < bulk::max_size) many.add(add{.a = a, .b = a});
-  EXPECT_TRUE(throws(errc::invalid_argument, "bulk", [&] { many.add(add{.a = a, .b = a}); }));
+  while (many.size() < bulk::max_size) many.add(add(a, a));
+  EXPECT_TRUE(throws(errc::invalid_argument, "bulk", [&] { many.add(add(a, a)); }));
   EXPECT_EQ(answers(std::move(many)).size(), bulk::max_size);
 }
 
 TEST_P(bulk_test, can_be_copied) {
   const auto a = values({1, 2, 3, 4});
   bulk many;
-  many.add(add{.a = a, .b = a});
+  many.add(add(a, a));
   const auto copy = many;
   many.add(gemm{.a = a, .b = a});
   EXPECT_EQ(copy.size(), 1U);
@@ -125,11 +125,11 @@ TEST_P(bulk_test, can_be_copied) {
 TEST_P(bulk_test, is_empty_after_a_move) {
   const auto a = values({1, 2, 3, 4});
   bulk many;
-  many.add(add{.a = a, .b = a});
+  many.add(add(a, a));
   EXPECT_EQ(answers(std::move(many)).size(), 1U);
   // NOLINTNEXTLINE(bugprone-use-after-move): a moved-from bulk is empty.
   EXPECT_TRUE(many.empty());
-  many.add(add{.a = a, .b = a}).add(add{.a = a, .b = a});
+  many.add(add(a, a)).add(add(a, a));
   EXPECT_EQ(answers(many).size(), 2U);
   bulk other;
   other = std::move(many);

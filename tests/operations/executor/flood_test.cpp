@@ -102,7 +102,7 @@ class flood : public executor_test {
     for (auto& v : x_values_) v = static_cast<std::uint32_t>(generator_());
     x_ = tensor(upload(runtime(), stream(), x_values_)).reshape({inputs, row_size});
     // A kernel must not be loaded behind a closed gate.
-    (void)run(test_executor(), add{.a = x_at(0), .b = x_at(1)});
+    (void)run(test_executor(), add(x_at(0), x_at(1)));
   }
   void TearDown() override {
     x_ = {};
@@ -139,8 +139,7 @@ class flood : public executor_test {
     gate closed;
     closed.hold(executor.lane().stream());
     std::vector<pending_answer> before;
-    while (!executor.lane().full())
-      before.push_back(submit(executor, add{.a = x_at(0), .b = x_at(1)}));
+    while (!executor.lane().full()) before.push_back(submit(executor, add(x_at(0), x_at(1))));
 
     auto next_trickle = draw(0, 500);
     for (std::size_t i = 0; i < count; ++i) {
@@ -149,15 +148,13 @@ class flood : public executor_test {
         EXPECT_EQ(replies.replies(), opening - share);
         closed.open();
       }
-      executor.submit(
-          add{.a = x_at(i), .b = x_at(i + 1), .y = y.select(0, static_cast<std::int64_t>(i))}, {},
-          replies.token(), flooder);
+      executor.submit(add(x_at(i), x_at(i + 1), y.select(0, static_cast<std::int64_t>(i))), {},
+                      replies.token(), flooder);
       if (i == next_trickle) {
         next_trickle += draw(200, 500);
         trickled.push_back(draw(0, inputs - 1));
-        trickle.push_back(submit(executor,
-                                 add{.a = x_at(trickled.back()), .b = x_at(trickled.back() + 1)},
-                                 {}, trickler));
+        trickle.push_back(
+            submit(executor, add(x_at(trickled.back()), x_at(trickled.back() + 1)), {}, trickler));
       }
       // As an actor does when the lane has room.
       if (i > opening && i % 8 == 0) executor.work();
@@ -195,7 +192,7 @@ class flood : public executor_test {
 
   void flood_all(const executor_options& options, std::size_t share, std::size_t rounds) {
     const auto executor = make_executor(options);
-    (void)run(*executor, add{.a = x_at(0), .b = x_at(1)});  // has the kernel loaded
+    (void)run(*executor, add(x_at(0), x_at(1)));  // has the kernel loaded
     totals sum;
     // Everything grows to its size.
     ASSERT_NO_FATAL_FAILURE(run_round(*executor, share, sum));
@@ -260,7 +257,7 @@ TEST_P(flood, bounded_in_bytes_leaves_room_for_a_trickle) {
     closed.hold(test_executor().lane().stream());
     std::vector<pending_answer> answers;
     while (test_executor().waiting() == 0)
-      answers.push_back(submit(test_executor(), add{.a = x_at(0), .b = x_at(1)}));
+      answers.push_back(submit(test_executor(), add(x_at(0), x_at(1))));
     bytes = test_executor().status().bytes;
     closed.open();
     for (auto& a : answers) (void)wait(a);

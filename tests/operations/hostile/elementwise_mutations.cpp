@@ -7,6 +7,11 @@
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
 
+#include <complex>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
 namespace sluice::test {
 namespace {
 
@@ -15,7 +20,7 @@ using enum element_type;
 cast valid_cast(bench& test_bench) {
   const auto shape = any_shape(test_bench);
   const auto type = test_bench.one_of({boolean, u8, i32, u64, f32, f64});
-  return {.x = test_bench.loose(test_bench.one_of({u8, i8, u16, i64, f16, bf16, f32}), shape),
+  return {.x = test_bench.loose(test_bench.one_of({u8, i8, u16, i16, i64, f16, bf16, f32}), shape),
           .type = type,
           .y = test_bench.loose(type, shape)};
 }
@@ -30,7 +35,7 @@ operation_mutations cast_list() {
     c.type.reset();
     c.y = {};
   });
-  for (const auto type : {u8, i8, u16, i32, u32, i64, u64, f16, bf16, f32, f64}) {
+  for (const auto type : {u8, i8, u16, i16, i32, u32, i64, u64, f16, bf16, f32, f64}) {
     const std::string name(to_string(type));
     mutations.add("complex numbers as " + name, bad, "type", [type](cast& c, bench& test_bench) {
       c.x = test_bench.loose(test_bench.one_of({c64, c128}), c.x.value().shape());
@@ -166,17 +171,36 @@ operation_mutations affine_list() {
   return std::move(mutations).take();
 }
 
-template <class Operation>
-operation_mutations binary_list(bool takes_complex) {
+/// Any function of a family.
+template <class Function>
+Function any_function(bench& test_bench, std::size_t count) {
+  return static_cast<Function>(test_bench.extent(0, static_cast<std::int64_t>(count) - 1));
+}
+
+/// The descriptors of all functions of a family.
+template <class Operation, class Function>
+std::vector<const operation_descriptor*> family_of(std::size_t count) {
+  std::vector<const operation_descriptor*> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.push_back(&descriptor_of(Operation{.function = static_cast<Function>(i)}));
+  }
+  return all;
+}
+
+binary_function any_arithmetic(bench& test_bench) {
+  return test_bench.one_of({binary_function::add, binary_function::subtract,
+                            binary_function::multiply, binary_function::divide});
+}
+
+operation_mutations binary_list() {
+  using Operation = binary;
   mutations_of<Operation> mutations([=](bench& test_bench) {
     const auto shape = any_shape(test_bench);
     const auto type =
-        takes_complex
-            ? test_bench.one_of({boolean, u8, i8, u16, i32, u64, f16, bf16, f32, f64, c64, c128})
-            : test_bench.one_of({boolean, u8, i8, u16, i32, u64, f16, bf16, f32, f64});
+        test_bench.one_of({boolean, u8, i8, u16, i16, i32, u64, f16, bf16, f32, f64, c64, c128});
     auto shorter = test_bench.coin() ? shape : extents{shape[shape.size() - 1]};
     if (test_bench.coin()) shorter[0] = 1;
-    Operation operation;
+    Operation operation{.function = any_arithmetic(test_bench)};
     operation.a = test_bench.loose(type, shape);
     operation.b = test_bench.loose(type, shorter);
     if (test_bench.coin()) std::swap(operation.a, operation.b);
@@ -187,7 +211,7 @@ operation_mutations binary_list(bool takes_complex) {
   mutations.required("b", &Operation::b);
   mutations.output("y", &Operation::y, u32);
   const auto same = [](bench& test_bench, element_type type, const extents& shape) {
-    Operation operation;
+    Operation operation{.function = any_arithmetic(test_bench)};
     operation.a = test_bench.loose(type, shape);
     operation.b = test_bench.loose(type, shape);
     operation.y = test_bench.loose(type, shape);
@@ -236,11 +260,92 @@ operation_mutations binary_list(bool takes_complex) {
                     o.y = (o.*member).value().transposed();
                   });
   }
-  if (!takes_complex) {
-    mutations.add("complex numbers", bad, "a", [same](Operation& o, bench& test_bench) {
-      o = same(test_bench, test_bench.one_of({c64, c128}), any_shape(test_bench));
+  mutations.add("complex numbers", bad, "a", [same](Operation& o, bench& test_bench) {
+    o = same(test_bench, test_bench.one_of({c64, c128}), any_shape(test_bench));
+    o.function = test_bench.one_of({binary_function::maximum, binary_function::less,
+                                    binary_function::power, binary_function::bitwise_and});
+  });
+  mutations.add("bits of real numbers", bad, "a", [same](Operation& o, bench& test_bench) {
+    o = same(test_bench, test_bench.one_of({f16, bf16, f32, f64}), any_shape(test_bench));
+    o.function = test_bench.one_of({binary_function::bitwise_xor, binary_function::left_shift});
+  });
+  mutations.add("a comparison into numbers", bad, "y", [same](Operation& o, bench& test_bench) {
+    o = same(test_bench, test_bench.one_of({u8, i32, f32}), any_shape(test_bench));
+    o.function = test_bench.one_of({binary_function::equal, binary_function::logical_or});
+  });
+  mutations.value(&binary::function, "no function", "function", std::nullopt);
+  mutations.value(&binary::function, "an unknown function", "function",
+                  static_cast<binary_function>(binary_function_count));
+  return std::move(mutations).take(family_of<binary, binary_function>(binary_function_count));
+}
+
+operation_mutations unary_list() {
+  mutations_of<unary> mutations([](bench& test_bench) {
+    const auto shape = any_shape(test_bench);
+    const auto type = test_bench.one_of({f16, bf16, f32, f64});
+    unary operation{.function = any_function<unary_function>(test_bench, unary_function_count)};
+    // Those that take other types, or have another type of result.
+    for (const auto other :
+         {unary_function::isnan, unary_function::isinf, unary_function::logical_not,
+          unary_function::bitwise_not, unary_function::conjugate, unary_function::angle}) {
+      if (operation.function == other) operation.function = unary_function::exp;
+    }
+    operation.x = test_bench.loose(type, shape);
+    operation.y = test_bench.loose(type, shape);
+    return operation;
+  });
+  mutations.required("x", &unary::x);
+  mutations.output("y", &unary::y, u32);
+  mutations.aliasing("y", &unary::y, "x", &unary::x);
+  mutations.value(&unary::function, "no function", "function", std::nullopt);
+  mutations.value(&unary::function, "an unknown function", "function",
+                  static_cast<unary_function>(unary_function_count));
+  mutations.add("the exponential of integers", bad, "x", [](unary& o, bench& test_bench) {
+    o = unary{.function = unary_function::exp, .x = test_bench.make(i32, any_shape(test_bench))};
+  });
+  for (const auto& value :
+       {scalar(nan), scalar(infinity), scalar(1e300), scalar(std::complex<double>(0, 1))}) {
+    mutations.add("alpha is " + value.text(), bad, "alpha", [value](unary& o, bench& test_bench) {
+      o = unary{.function = unary_function::elu,
+                .x = test_bench.make(f32, any_shape(test_bench)),
+                .alpha = value};
+    });
+    mutations.add("beta is " + value.text(), bad, "beta", [value](unary& o, bench& test_bench) {
+      o = unary{.function = unary_function::clip,
+                .x = test_bench.make(f32, any_shape(test_bench)),
+                .beta = value};
     });
   }
+  mutations.add("a parameter of a function without one", bad, "alpha",
+                [](unary& o, bench& test_bench) {
+                  o = unary{.function = unary_function::tanh,
+                            .x = test_bench.make(f32, any_shape(test_bench)),
+                            .alpha = 1};
+                });
+  return std::move(mutations).take(family_of<unary, unary_function>(unary_function_count));
+}
+
+operation_mutations where_list() {
+  mutations_of<where> mutations([](bench& test_bench) -> where {
+    const auto shape = any_shape(test_bench);
+    const auto type = test_bench.one_of({u8, i16, f16, f32, f64, c64, c128});
+    return {.condition = test_bench.loose(boolean, shape),
+            .a = test_bench.loose(type, shape),
+            .b = test_bench.loose(type, shape),
+            .y = test_bench.loose(type, shape)};
+  });
+  mutations.required("condition", &where::condition);
+  mutations.required("a", &where::a);
+  mutations.required("b", &where::b);
+  mutations.output("y", &where::y, u32);
+  mutations.add("a condition of numbers", bad, "condition", [](where& o, bench& test_bench) {
+    o.condition = test_bench.make(u8, o.condition.value().shape());
+  });
+  mutations.add("a condition that cannot be broadcast", bad, "condition",
+                [](where& o, bench& test_bench) { o.condition = test_bench.make(boolean, {9}); });
+  mutations.add("b of another type", bad, "b", [](where& o, bench& test_bench) {
+    o.b = test_bench.make(bf16, o.b.value().shape());
+  });
   return std::move(mutations).take();
 }
 
@@ -345,7 +450,7 @@ operation_mutations resize_list() {
   mutations.required("x", &resize::x);
   mutations.output("y", &resize::y, i32);
   mutations.aliasing("y", &resize::y, "x", &resize::x);
-  for (const auto type : {boolean, i8, u16, i32, u64, c64, c128}) {
+  for (const auto type : {boolean, i8, u16, i16, i32, u64, c64, c128}) {
     mutations.add(
         "x of " + std::string(to_string(type)), bad, "x",
         [type](resize& r, bench& test_bench) { r.x = test_bench.make(type, r.x.value().shape()); });
@@ -400,11 +505,9 @@ std::vector<operation_mutations> elementwise_mutations() {
   all.push_back(cast_list());
   all.push_back(copy_list());
   all.push_back(affine_list());
-  all.push_back(binary_list<add>(true));
-  all.push_back(binary_list<subtract>(true));
-  all.push_back(binary_list<multiply>(true));
-  all.push_back(binary_list<maximum>(false));
-  all.push_back(binary_list<minimum>(false));
+  all.push_back(binary_list());
+  all.push_back(unary_list());
+  all.push_back(where_list());
   all.push_back(reduce_list());
   all.push_back(resize_list());
   return all;

@@ -89,6 +89,7 @@ struct operation_mutations {
   std::string name;
   std::vector<std::string> operands;  ///< the names of its operands
   std::vector<mutation> mutations;
+  std::vector<const operation_descriptor*> functions{};  ///< of the functions of a family
 };
 
 /// Collects the mutations of one operation.
@@ -203,9 +204,11 @@ class mutations_of {
         });
   }
 
-  [[nodiscard]] operation_mutations take() && {
+  [[nodiscard]] operation_mutations take(
+      std::vector<const operation_descriptor*> functions = {}) && {
     const auto& descriptor = descriptor_of(operation_type<Operation>{});
-    operation_mutations result{&descriptor, std::string(descriptor.name()), {}, std::move(all_)};
+    operation_mutations result{
+        &descriptor, std::string(descriptor.name()), {}, std::move(all_), std::move(functions)};
     Operation any;
     for (const auto& o : detail::operands_of(any)) result.operands.emplace_back(o.name);
     return result;

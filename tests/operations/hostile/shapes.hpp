@@ -43,7 +43,7 @@ void add_shapes(mutations_of<Operation>& mutations) {
 /// Adds types that are none, as values of the parameter `type`.
 template <class Operation>
 void add_no_types(mutations_of<Operation>& mutations) {
-  for (const int value : {14, 255}) {
+  for (const int value : {static_cast<int>(element_type::c128) + 1, 255}) {
     const auto type = static_cast<element_type>(value);
     mutations.value(&Operation::type, "type " + std::to_string(value), "type", type);
     mutations.add("type " + std::to_string(value) + " of a new y", errc::invalid_argument, "type",

@@ -53,7 +53,7 @@ operation_mutations fill_list() {
                     f.y = test_bench.coin() ? test_bench.make(type, *f.shape) : tensor();
                   });
   };
-  for (const auto type : {boolean, u8, i8, u16, i32, u32, i64, u64}) {
+  for (const auto type : {boolean, u8, i8, u16, i16, i32, u32, i64, u64}) {
     number("0.5", type, 0.5);
     number("1e300", type, 1e300);
     number("a complex number", type, std::complex<double>(1, 1));
@@ -64,6 +64,7 @@ operation_mutations fill_list() {
   number("256", u8, 256);
   number("128", i8, 128);
   number("-129", i8, -129);
+  number("32768", i16, 32768);
   number("65536", u16, 65536);
   number("2^31", i32, std::int64_t{1} << 31U);
   number("2^32", u32, std::int64_t{1} << 32U);

@@ -85,7 +85,7 @@ class batched_programs : public programs {
     const auto power = p.add("power", power_spectrum{.x = p.add("fft", rfft{.x = frames})});
     const auto mel =
         p.add("mel", gemm{.a = p.constant("filterbank", filterbank_), .b = power.transposed()});
-    const auto shifted = p.add("shifted", add{.a = mel, .b = shift});
+    const auto shifted = p.add("shifted", add(mel, shift));
     const auto sums = p.add("sums", reduce{.x = shifted, .axes = extents{2}});
     return std::move(p).build({shifted, sums}, options);
   }

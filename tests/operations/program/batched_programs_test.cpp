@@ -270,7 +270,7 @@ TEST_P(batched_programs, tell_that_axis_0_counts_the_runs) {
   program_builder p;
   const auto x = p.input("x", per_request);
   const auto y = p.constant("y", host_tensor(element_type::f32, {8}));
-  const auto program = std::move(p).build({p.add("sum", add{.a = x, .b = y})}, {.max_in_batch = 4});
+  const auto program = std::move(p).build({p.add("sum", add(x, y))}, {.max_in_batch = 4});
   EXPECT_TRUE(throws(errc::invalid_argument,
                      "when 2 runs are computed as one; axis 0 of an input per request counts the "
                      "runs, and x has the shape [8] in one run",
@@ -283,7 +283,7 @@ TEST_P(batched_programs, refuse_options_without_meaning) {
   const auto built = [](std::size_t most, bool marked) {
     program_builder p;
     const auto x = marked ? p.input("x", per_request) : p.input("x");
-    (void)std::move(p).build({p.add("twice", add{.a = x, .b = x})}, {.max_in_batch = most});
+    (void)std::move(p).build({p.add("twice", add(x, x))}, {.max_in_batch = most});
   };
   for (const std::size_t most : {std::size_t{0}, std::size_t{129}, ~std::size_t{0}}) {
     EXPECT_TRUE(throws(errc::invalid_argument, "max_in_batch: is", [&] { built(most, true); }));

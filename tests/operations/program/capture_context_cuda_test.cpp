@@ -97,10 +97,10 @@ class capture_context : public programs {
     const auto x = p.input("x");
     const auto copied = p.add("copied", disturbed_copy{.x = x});
     const auto product = p.add("product", gemm{.a = copied, .b = x});
-    const auto sum = p.add("sum", add{.a = product, .b = copied});
+    const auto sum = p.add("sum", add(product, copied));
     const auto program = std::move(p).build({sum}, {.capture = policy});
     const auto input = numbers({8, 8});
-    const auto expected = bits(alone(add{.a = alone(gemm{.a = input, .b = input}), .b = input}));
+    const auto expected = bits(alone(add(alone(gemm{.a = input, .b = input}), input)));
     prepared known;
     await([&] {
       EXPECT_EQ(bits(results_of({program, {input}})[0]), expected);

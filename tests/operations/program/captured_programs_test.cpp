@@ -44,7 +44,7 @@ class captured_programs : public programs {
     program_builder p;
     const auto x = p.input("x");
     const auto noise = p.add("noise", random_normal{.shape = extents{24, 64}, .seed = 3});
-    const auto sum = p.add("sum", add{.a = x, .b = noise});
+    const auto sum = p.add("sum", add(x, noise));
     const auto product = p.add("product", gemm{.a = sum, .b = x.transposed()});
     const auto spectrum = p.add("spectrum", rfft{.x = sum});
     const auto power = p.add("power", power_spectrum{.x = spectrum});
@@ -148,13 +148,12 @@ TEST_P(captured_programs, read_their_constants_at_each_run) {
   const auto offsets = numbers({4, 4});
   const auto product = p.add("product", gemm{.a = x, .b = factors});
   const auto fixed = p.constant("offsets", get(offsets));
-  const program program =
-      std::move(p).build({p.add("sum", add{.a = product, .b = fixed})}, captured_early);
+  const program program = std::move(p).build({p.add("sum", add(product, fixed))}, captured_early);
   for (int i = 0; i < 10; ++i) {
     const auto input = numbers({4, 4});
     (void)alone(strided_copy{.x = numbers({4, 4}), .y = factors});
     const auto result = results_of({program, {input}})[0];
-    const auto expected = alone(add{.a = alone(gemm{.a = input, .b = factors}), .b = offsets});
+    const auto expected = alone(add(alone(gemm{.a = input, .b = factors}), offsets));
     ASSERT_EQ(bits(result), bits(expected));
   }
   const auto input = numbers({4, 4});
@@ -168,16 +167,14 @@ TEST_P(captured_programs, have_the_bits_of_their_steps_whatever_the_alignment) {
   const auto a = p.input("a");
   const auto b = p.input("b");
   const auto product = p.add("product", gemm{.a = a, .b = b});
-  const program program =
-      std::move(p).build({p.add("sum", add{.a = product, .b = product})}, captured_early);
+  const program program = std::move(p).build({p.add("sum", add(product, product))}, captured_early);
   const auto memory = numbers({2 * 96 * 96 + 100});
   for (const std::int64_t shift : {0, 1, 2, 4, 8, 16, 32, 64, 3}) {
     const auto one = memory.slice(0, shift, shift + 96 * 96).reshape({96, 96});
     const auto other = memory.slice(0, shift + 96 * 96, shift + 2 * 96 * 96).reshape({96, 96});
     EXPECT_EQ(prepared_for(program, {one, other}).captured, has_graphs());
     const auto expected = alone(gemm{.a = one, .b = other});
-    EXPECT_EQ(bits(results_of({program, {one, other}})[0]),
-              bits(alone(add{.a = expected, .b = expected})))
+    EXPECT_EQ(bits(results_of({program, {one, other}})[0]), bits(alone(add(expected, expected))))
         << "shift " << shift;
   }
 }
@@ -211,7 +208,7 @@ TEST_P(captured_programs, say_why_they_are_not) {
   const auto steps = [](program_builder& p, const program_value& x,
                         const program_options& options) {
     const auto product = p.add("product", gemm{.a = x, .b = x});
-    return std::move(p).build({p.add("sum", add{.a = product, .b = product})}, options);
+    return std::move(p).build({p.add("sum", add(product, product))}, options);
   };
   const auto reason = [&](const std::vector<tensor>& inputs, const program_options& options,
                           const std::vector<std::optional<tensor_spec>>& outputs = {}) {
@@ -254,13 +251,13 @@ TEST_P(captured_programs, that_are_automatic_gain_from_it) {
   };
   program_builder few;
   const auto x = few.input("x");
-  const auto doubled = few.add("doubled", add{.a = x, .b = x});
+  const auto doubled = few.add("doubled", add(x, x));
   EXPECT_EQ(reason_of(std::move(few).build({doubled}, captured_later), numbers({8, 8})),
             "the program has too few steps");
   const auto chain = [](std::int64_t rows, std::int64_t intermediate) {
     program_builder p;
     auto sum = p.add("wide", strided_copy{.x = p.input("x").broadcast_to({intermediate, rows})});
-    for (int i = 0; i < 3; ++i) sum = p.add("sum", add{.a = sum, .b = sum});
+    for (int i = 0; i < 3; ++i) sum = p.add("sum", add(sum, sum));
     const auto last = p.add("last", reduce{.x = sum, .axes = extents{0}});
     return std::move(p).build({last}, captured_later);
   };
@@ -305,7 +302,7 @@ TEST_P(captured_programs, are_made_beside_other_work) {
       // The lane itself allocates, transfers, launches and frees meanwhile.
       do {
         const auto x = numbers({100});
-        ASSERT_EQ(bits(alone(multiply{.a = x, .b = x})), bits(alone(multiply{.a = x, .b = x})));
+        ASSERT_EQ(bits(alone(multiply(x, x))), bits(alone(multiply(x, x))));
         test_executor().work();
       } while (!answer.answered());
       const auto results = wait(answer);
@@ -460,7 +457,7 @@ INSTANTIATE_TEST_SUITE_P(devices, counted_captures, every_device(), parameter_na
 TEST(capture_policy, is_one_of_its_values) {
   program_builder p;
   const auto x = p.input("x");
-  const auto sum = p.add("sum", add{.a = x, .b = x});
+  const auto sum = p.add("sum", add(x, x));
   EXPECT_TRUE(throws(errc::invalid_argument, "capture", [&] {
     (void)std::move(p).build({sum}, {.capture = static_cast<capture_policy>(3)});
   }));

@@ -183,7 +183,7 @@ TEST_P(disturbed_programs, tell_why_their_constants_are_not_there) {
   program_builder p;
   const auto x = p.input("x");
   const auto c = p.constant("c", host_tensor(std::vector<float>{2}));
-  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
+  const program program = std::move(p).build({p.add("sum", add(x, c))});
   const auto input = small(1);
   faults().fail_nth(fault_target::copy, 1);
   EXPECT_TRUE(throws(errc::library_failure, "scripted failure", [&] {

@@ -239,16 +239,15 @@ TEST_P(arguments_of_programs, change_with_the_addresses) {
   program_builder p;
   const auto x = p.input("x");
   const auto product = p.add("product", gemm{.a = x, .b = x});
-  const auto twice = p.add("twice", add{.a = product, .b = product});
-  const auto program = std::move(p).build({p.add("sum", add{.a = twice, .b = x})},
-                                          {.capture = capture_policy::at_prepare});
+  const auto twice = p.add("twice", add(product, product));
+  const auto program =
+      std::move(p).build({p.add("sum", add(twice, x))}, {.capture = capture_policy::at_prepare});
   const std::vector<tensor> inputs{numbers({8, 8}), numbers({8, 8})};
   const std::vector<tensor> outputs{numbers({8, 8}), numbers({8, 8})};
   const auto run_of = [&](std::size_t input, std::size_t output) {
     const auto result = results_of({program, {inputs[input]}, {outputs[output]}})[0];
     const auto squared = alone(gemm{.a = inputs[input], .b = inputs[input]});
-    EXPECT_EQ(bits(result),
-              bits(alone(add{.a = alone(add{.a = squared, .b = squared}), .b = inputs[input]})));
+    EXPECT_EQ(bits(result), bits(alone(add(alone(add(squared, squared)), inputs[input]))));
   };
   run_of(0, 0);
   EXPECT_EQ(test_executor().status().plans.captured, 1U);
@@ -294,17 +293,17 @@ TEST_P(arguments_of_programs, are_not_derived_from_addresses) {
   program_builder p;
   const auto x = p.input("x");
   const auto copied = p.add("copied", copy_by_distance{.x = x});
-  const auto program = std::move(p).build({p.add("sum", add{.a = copied, .b = copied})},
+  const auto program = std::move(p).build({p.add("sum", add(copied, copied))},
                                           {.capture = capture_policy::at_prepare});
   // As often as launches may be refused before a program is not captured any more, and more.
   for (int i = 0; i < 20; ++i) {
     const auto input = numbers({128}).slice(0, 1, 101);
-    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = input, .b = input})));
+    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add(input, input))));
   }
   const auto memory = numbers({128});
   for (const std::int64_t shift : {1, 3, 5, 7, 1}) {
     const auto input = memory.slice(0, shift, shift + 100);
-    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = input, .b = input})))
+    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add(input, input))))
         << "shift " << shift;
   }
   const auto known =
@@ -319,7 +318,7 @@ TEST_P(arguments_of_programs, let_large_inputs_be_captured) {
   const auto reason = [&] {
     program_builder p;
     auto sum = p.input("x");
-    for (int i = 0; i < 4; ++i) sum = p.add("sum", add{.a = sum, .b = sum});
+    for (int i = 0; i < 4; ++i) sum = p.add("sum", add(sum, sum));
     const auto program = std::move(p).build({sum}, {.capture = capture_policy::automatic});
     prepared known;
     await([&] {
@@ -346,12 +345,12 @@ TEST_P(arguments_of_programs, are_replaced_by_copies_where_the_driver_refuses_th
   (void)cuda::exchange_driver(refusing);
   program_builder p;
   const auto x = p.input("x");
-  const auto program = std::move(p).build({p.add("sum", add{.a = x, .b = x})},
-                                          {.capture = capture_policy::at_prepare});
+  const auto program =
+      std::move(p).build({p.add("sum", add(x, x))}, {.capture = capture_policy::at_prepare});
   const auto before = sets.load();
   for (int i = 0; i < 3; ++i) {
     const auto input = numbers({8, 8});
-    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = input, .b = input})));
+    EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add(input, input))));
   }
   EXPECT_EQ(test_executor().status().plans.captured, 1U);
   EXPECT_EQ(sets, before + 1) << "during the capture";

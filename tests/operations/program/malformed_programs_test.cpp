@@ -92,7 +92,7 @@ class malformed_programs : public programs {
         "noise", random_normal{.shape = with.noise_shape, .seed = 7, .stddev = with.deviation});
     or_else(with.sum_a, scaled);
     or_else(with.sum_b, noise);
-    const auto sum = p.add("sum", add{.a = with.sum_a, .b = with.sum_b});
+    const auto sum = p.add("sum", add(with.sum_a, with.sum_b));
     const auto filtered = p.add(
         "filtered",
         conv2d{.x = with.image, .w = with.filters, .bias = with.bias, .geometry = with.geometry});
@@ -330,7 +330,7 @@ TEST(malformed_program, cannot_be_built) {
   program_builder other;
   const auto foreign = other.input("y");
   const auto foreign_gain = other.scalar("gain");
-  const auto sum = p.add("sum", add{.a = x, .b = x});
+  const auto sum = p.add("sum", add(x, x));
   refused(invalid, "step 'product': a: is a value of another program",
           [&] { (void)p.add("product", gemm{.a = foreign, .b = x}); });
   const operand forged(value_reference{operand(x).reference().program, 12345});
@@ -384,7 +384,7 @@ TEST_P(malformed_programs, keep_nothing_of_a_step_that_is_refused) {
   program_builder p;
   const auto x = p.input("x");
   EXPECT_TRUE(throws(invalid, "step 'bad': b: is a value of another program",
-                     [&] { (void)p.add("bad", add{.a = window_, .b = foreign}); }));
+                     [&] { (void)p.add("bad", add(window_, foreign)); }));
   const auto program = std::move(p).build({p.add("copy", strided_copy{.x = x})});
   EXPECT_EQ(program.text(), "x = input\ncopy = strided_copy(x = x)\noutputs: copy\n");
   const auto source = numbers({16});
@@ -409,7 +409,7 @@ TEST_P(malformed_programs, are_not_worked_out_without_room_in_the_queue) {
   const auto full = make_executor({.max_waiting = 0});
   program_builder p;
   const auto x = p.input("x");
-  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program program = std::move(p).build({p.add("sum", add(x, x))});
   const auto input = numbers({3});
   EXPECT_TRUE(throws(errc::overloaded, "", [&] {
     (void)run(*full, sluice::run{program, {input, input}});

@@ -171,7 +171,7 @@ TEST_P(padded_programs, are_refused_without_the_axis) {
   const auto built = [](int axis) {
     program_builder p;
     const auto x = p.input("x", per_request, padded{axis});
-    return std::move(p).build({p.add("twice", add{.a = x, .b = x})}, {.max_in_batch = 2});
+    return std::move(p).build({p.add("twice", add(x, x))}, {.max_in_batch = 2});
   };
   EXPECT_TRUE(throws(errc::invalid_argument, "x: padded: axis is 0", [&] { (void)built(0); }));
   for (const int axis : {2, -2, -3, 1000}) {
@@ -193,8 +193,8 @@ class padded_layouts : public ::testing::Test {
   static program twice(const View& view) {
     program_builder p;
     const auto x = p.input("x", per_request, padded{1});
-    const auto doubled = p.add("doubled", add{.a = x, .b = x});
-    return std::move(p).build({p.add("result", add{.a = view(doubled), .b = view(doubled)})},
+    const auto doubled = p.add("doubled", add(x, x));
+    return std::move(p).build({p.add("result", add(view(doubled), view(doubled)))},
                               {.max_in_batch = 8});
   }
   static program twice() {
@@ -281,7 +281,7 @@ TEST_F(padded_layouts, leave_runs_as_they_are_that_a_step_takes_only_so) {
   const auto x = p.input("x", per_request, padded{1});
   const auto y = p.input("y", per_request, padded{1});
   const auto program =
-      std::move(p).build({p.add("sum", add{.a = x.slice(1, 1), .b = y})}, {.max_in_batch = 8});
+      std::move(p).build({p.add("sum", add(x.slice(1, 1), y))}, {.max_in_batch = 8});
   const auto infer = [&](std::int64_t of_x, std::int64_t of_y) {
     const std::vector inputs{tensor_spec::row_major(element_type::f32, {1, of_x}),
                              tensor_spec::row_major(element_type::f32, {1, of_y})};
@@ -296,8 +296,7 @@ TEST_F(padded_layouts, round_equal_extents_alike) {
   program_builder p;
   const auto x = p.input("x", per_request, padded{-1});
   const auto y = p.input("y", per_request, padded{-1});
-  const auto program =
-      std::move(p).build({p.add("scaled", multiply{.a = x, .b = y})}, {.max_in_batch = 8});
+  const auto program = std::move(p).build({p.add("scaled", multiply(x, y))}, {.max_in_batch = 8});
   const std::vector inputs{tensor_spec::row_major(element_type::f32, {1, 80, 5000}),
                            tensor_spec::row_major(element_type::f32, {1, 1, 5000})};
   const auto found =
@@ -312,7 +311,7 @@ TEST_F(padded_layouts, are_not_of_runs_with_more_tensors_than_a_batch_takes) {
   auto sum = p.input("x0", per_request, padded{1});
   for (int i = 1; i < 4; ++i) {
     const auto n = std::to_string(i);
-    sum = p.add("sum" + n, add{.a = sum, .b = p.input("x" + n, per_request)});
+    sum = p.add("sum" + n, add(sum, p.input("x" + n, per_request)));
   }
   const auto program = std::move(p).build({sum}, {.max_in_batch = 8});
   const std::vector inputs(4, tensor_spec::row_major(element_type::f32, {1, 64}));

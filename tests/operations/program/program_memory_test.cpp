@@ -73,7 +73,7 @@ TEST_P(program_memory, of_constants_is_given_back_with_the_last_executable) {
     program_builder p;
     const auto x = p.input("x");
     const auto c = p.constant("c", host_tensor(element_type::f32, {1 << 18}));
-    const program program = std::move(p).build({p.add("sum", add{.a = x, .b = c})});
+    const program program = std::move(p).build({p.add("sum", add(x, c))});
     const auto fresh = make_executor();
     (void)run(*fresh, sluice::run{program, {alone(fill{.shape = extents{1}})}});
     EXPECT_GE(runtime().statistics().bytes_outstanding, outstanding + (1U << 20U));
@@ -89,7 +89,7 @@ TEST_P(program_memory, of_constants_is_filled_on_one_stream_of_the_executor) {
     program_builder p;
     const auto in = p.input("x");
     const auto c = p.constant("c", host_tensor(std::vector<float>{value}));
-    return values(results_of({std::move(p).build({p.add("sum", add{.a = in, .b = c})}), {x}})[0]);
+    return values(results_of({std::move(p).build({p.add("sum", add(in, c))}), {x}})[0]);
   };
   EXPECT_EQ(copied(1), std::vector<float>{4});
   const auto before = runtime().create_stream().id().index;
@@ -104,8 +104,7 @@ TEST_P(program_memory, of_constants_is_shared_if_they_are_the_same) {
   const host_tensor table(std::vector<float>(1 << 18, 1));
   program_builder q;
   const auto signal = q.input("signal");
-  const program inner =
-      std::move(q).build({q.add("sum", add{.a = signal, .b = q.constant("table", table)})});
+  const program inner = std::move(q).build({q.add("sum", add(signal, q.constant("table", table)))});
   program_builder p;
   auto value = p.input("x");
   for (int i = 0; i < 4; ++i) value = p.add("part", inner, {value}).front();
@@ -156,7 +155,7 @@ TEST_P(few_constants, are_given_back_for_the_next_program) {
     auto sum = p.add("copy", strided_copy{.x = in});
     for (int i = 0; i < 64; ++i) {
       const auto table = p.constant("table", host_tensor(element_type::f32, {bytes / 4 / 64}));
-      sum = p.add("sum", add{.a = sum, .b = table.slice(0, 0, 1)});
+      sum = p.add("sum", add(sum, table.slice(0, 0, 1)));
     }
     const program program = std::move(p).build({sum});
     // The plans of the dropped program are destroyed a little later.
@@ -179,7 +178,7 @@ TEST_P(few_constants, are_given_up_for_another_program) {
     program_builder p;
     const auto in = p.input("x");
     const auto table = p.constant("table", host_tensor(std::vector<float>(size / 4)));
-    return std::move(p).build({p.add("sum", add{.a = in, .b = table.slice(0, 0, 1)})});
+    return std::move(p).build({p.add("sum", add(in, table.slice(0, 0, 1)))});
   };
   const auto hopeless = build_program(2 * bytes);
   const std::vector<program> both_programs{build_program(bytes), build_program(bytes)};
@@ -208,7 +207,7 @@ TEST_P(program_memory, of_inputs_is_copied_by_the_launch) {
   const auto y = p.input("y");
   const auto unused = p.input("unused");
   (void)unused;
-  const auto sum = p.add("sum", add{.a = x, .b = y});
+  const auto sum = p.add("sum", add(x, y));
   const program program = std::move(p).build({sum, p.add("product", gemm{.a = sum, .b = x})});
   for (const std::int64_t n : {1, 7, 200, 7}) {
     const auto [a, a_there] = both({n, n});
@@ -231,22 +230,22 @@ TEST_P(program_memory, of_a_value_is_taken_over_by_its_last_update) {
   const std::int64_t n = 64;
   program_builder p;
   const auto x = p.input("x");
-  auto sum = p.add("first", add{.a = x, .b = x});
+  auto sum = p.add("first", add(x, x));
   for (int i = 0; i < 6; ++i) {
     sum = p.add("more", gemm{.a = x, .b = x, .c = sum, .beta = 1});
   }
   const auto kept = sum;
   const auto updated = p.add("updated", gemm{.a = x, .b = x, .c = kept, .beta = 2});
-  const auto both_used = p.add("both", add{.a = kept, .b = updated});
+  const auto both_used = p.add("both", add(kept, updated));
   const program program = std::move(p).build({both_used});
   const auto input = numbers({n, n});
-  auto expected = alone(add{.a = input, .b = input});
+  auto expected = alone(add(input, input));
   for (int i = 0; i < 6; ++i) {
     (void)alone(gemm{.a = input, .b = input, .c = expected, .beta = 1});
   }
   const auto second = alone(strided_copy{.x = expected});
   (void)alone(gemm{.a = input, .b = input, .c = second, .beta = 2});
-  EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add{.a = expected, .b = second})));
+  EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add(expected, second))));
   const auto found = prepare_of({program, {tensor_spec::of(input)}});
   // The chain of updates needs one matrix, and the last update a copy of it.
   const auto matrix = static_cast<std::size_t>(n * n) * sizeof(float);
@@ -303,7 +302,7 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
   const auto signal = q.input("signal");
   const auto gain = q.scalar("gain");
   const auto offset = q.scalar("offset");
-  const auto sum = q.add("sum", add{.a = signal, .b = q.constant("table", table)});
+  const auto sum = q.add("sum", add(signal, q.constant("table", table)));
   const auto scaled = q.add("scaled", affine{.x = sum, .factor = gain, .offset = offset});
   const program inner = std::move(q).build({scaled.reshape({2, 2}), sum});
 
@@ -326,8 +325,8 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
             "outputs: first.scaled.reshape([2, 2]).transposed() second.scaled.reshape([2, 2])\n");
   const auto input = numbers({4});
   const auto results = results_of({.what = outer, .inputs = {input}, .scalars = {0.25}});
-  const auto one = alone(add{.a = input, .b = table_there});
-  const auto two = alone(add{.a = one, .b = table_there});
+  const auto one = alone(add(input, table_there));
+  const auto two = alone(add(one, table_there));
   const auto expected = alone(affine{.x = one, .factor = scalar(0.25), .offset = scalar(1)});
   EXPECT_EQ(values(results[0]), values(expected.reshape({2, 2}).transposed()));
   EXPECT_EQ(bits(results[1]),
@@ -357,7 +356,7 @@ TEST_P(program_memory, of_an_executable_is_counted) {
   for (const auto capture : {capture_policy::never, capture_policy::automatic}) {
     program_builder p;
     auto sum = p.input("x");
-    for (int i = 0; i < 30; ++i) sum = p.add("sum", add{.a = sum, .b = sum});
+    for (int i = 0; i < 30; ++i) sum = p.add("sum", add(sum, sum));
     const auto program = std::move(p).build({sum}, {.capture = capture});
     std::int64_t rows = 0;
     const auto prepare_next = [&](int count) {

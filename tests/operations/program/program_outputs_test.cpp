@@ -29,7 +29,7 @@ class program_outputs : public programs {
   static program doubled() {
     program_builder p;
     const auto x = p.input("x");
-    return std::move(p).build({p.add("doubled", add{.a = x, .b = x})});
+    return std::move(p).build({p.add("doubled", add(x, x))});
   }
   tensor undefined(const extents& shape) {
     return {runtime().allocate_bytes(4 * count_of(shape), test_executor().lane().stream()),
@@ -71,7 +71,7 @@ TEST_P(program_outputs, are_written_and_returned) {
 TEST_P(program_outputs, cost_memory_only_if_they_are_copied) {
   const auto program = doubled();
   const auto x = numbers({1000, 100});
-  const auto expected = bits(alone(add{.a = x, .b = x}));
+  const auto expected = bits(alone(add(x, x)));
   const auto outstanding = runtime().statistics().bytes_outstanding;
   const auto y = undefined({1000, 100});
   (void)results_of({program, {x}, {y}});
@@ -87,7 +87,7 @@ TEST_P(program_outputs, may_lie_in_the_memory_of_inputs) {
   const auto a = p.input("a");
   const auto b = p.input("b");
   const auto product = p.add("product", gemm{.a = a, .b = b});
-  const auto sum = p.add("sum", add{.a = product, .b = a});
+  const auto sum = p.add("sum", add(product, a));
   const program program = std::move(p).build({product, sum});
   for (int round = 0; round < 3; ++round) {
     const auto x = numbers({5, 5});
@@ -115,11 +115,10 @@ struct overwriting {
 TEST_P(program_outputs, overwrite_an_input_in_place) {
   const extents shape{256, 256};
   const std::vector<overwriting> all{
-      {"elementwise", [](auto& p, auto x, auto y) { return p.add("sum", add{.a = x, .b = y}); },
-       true},
+      {"elementwise", [](auto& p, auto x, auto y) { return p.add("sum", add(x, y)); }, true},
       {"of a step before",
        [](auto& p, auto x, auto) {
-         return p.add("sum", add{.a = x, .b = p.add("copy", strided_copy{.x = x})});
+         return p.add("sum", add(x, p.add("copy", strided_copy{.x = x})));
        },
        true, 1},
       {"nothing reads it",
@@ -132,8 +131,7 @@ TEST_P(program_outputs, overwrite_an_input_in_place) {
       {"reads it elsewhere",
        [](auto& p, auto x, auto y) { return p.add("product", gemm{.a = x, .b = y}); }, false},
       {"reads it transposed",
-       [](auto& p, auto x, auto y) { return p.add("sum", add{.a = x.transposed(), .b = y}); },
-       false},
+       [](auto& p, auto x, auto y) { return p.add("sum", add(x.transposed(), y)); }, false},
       {"updates it and reads it",
        [](auto& p, auto x, auto y) {
          return p.add("product", gemm{.a = x, .b = y, .c = x, .beta = 2});
@@ -170,8 +168,8 @@ TEST_P(program_outputs, do_not_overwrite_what_a_later_step_reads) {
   program_builder p;
   const auto a = p.input("a");
   const auto b = p.input("b");
-  const auto sum = p.add("sum", add{.a = a, .b = b});
-  const auto later = p.add("later", subtract{.a = sum, .b = a.reshape({-1})});
+  const auto sum = p.add("sum", add(a, b));
+  const auto later = p.add("later", subtract(sum, a.reshape({-1})));
   const program program = std::move(p).build({sum, later});
   const auto x = numbers({7});
   const auto y = numbers({7});
@@ -245,7 +243,7 @@ TEST_P(program_outputs, are_refused_with_their_number) {
   const auto constant = numbers({4, 4});
   program_builder p;
   const auto x = p.input("x");
-  const auto sum = p.add("sum", add{.a = x, .b = constant});
+  const auto sum = p.add("sum", add(x, constant));
   const auto product = p.add("product", gemm{.a = sum, .b = x});
   const program program = std::move(p).build({sum, product.transposed()});
   const auto in = numbers({4, 4});

@@ -22,7 +22,7 @@ TEST_P(program_scalars, are_parameters_of_their_steps) {
   const auto seed = p.scalar("seed");
   const auto factor = p.scalar("factor");
   const auto noise = p.add("noise", random_normal{.shape = extents{4, 8}, .seed = seed});
-  const auto sum = p.add("sum", add{.a = x, .b = noise});
+  const auto sum = p.add("sum", add(x, noise));
   const program program =
       std::move(p).build({p.add("scaled", affine{.x = sum, .factor = factor, .offset = 1})});
   EXPECT_EQ(program.scalars(), 2U);
@@ -43,8 +43,8 @@ TEST_P(program_scalars, are_parameters_of_their_steps) {
     const auto result = results_of(
         {.what = program, .inputs = {input}, .scalars = {seed_of_run, factor_of_run}})[0];
     const auto z = alone(random_normal{.shape = extents{4, 8}, .seed = seed_of_run});
-    const auto expected = alone(
-        affine{.x = alone(add{.a = input, .b = z}), .factor = scalar(factor_of_run), .offset = 1});
+    const auto expected =
+        alone(affine{.x = alone(add(input, z)), .factor = scalar(factor_of_run), .offset = 1});
     EXPECT_EQ(bits(result), bits(expected));
     // All runs share an executable.
     if (round == 1) plans = test_executor().status().plans.made;
@@ -121,11 +121,11 @@ TEST_P(program_scalars, count_among_the_bytes_that_wait) {
   program_builder p;
   const auto x = p.input("x");
   for (int i = 0; i < 20'000; ++i) (void)p.scalar("unused");
-  const program many_scalars = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program many_scalars = std::move(p).build({p.add("sum", add(x, x))});
   program_builder q;
   const auto y = q.input("y");
   for (int i = 0; i < 20'000; ++i) (void)q.input("unused");
-  const program many_inputs = std::move(q).build({q.add("sum", add{.a = y, .b = y})});
+  const program many_inputs = std::move(q).build({q.add("sum", add(y, y))});
   const auto value = small(1);
   const auto spec = tensor_spec::of(value);
   const sluice::run request{
@@ -138,7 +138,7 @@ TEST_P(program_scalars, count_among_the_bytes_that_wait) {
   closed.hold(narrow->lane().stream());
   std::vector<pending_answer> launched;
   while (!narrow->lane().full()) {
-    launched.push_back(submit(*narrow, add{.a = value, .b = value}));
+    launched.push_back(submit(*narrow, add(value, value)));
     while (narrow->waiting() != 0) narrow->work();
   }
   auto waiting = submit(*narrow, request);

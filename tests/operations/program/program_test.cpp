@@ -79,7 +79,7 @@ TEST_P(programs, update_no_value) {
 TEST_P(programs, are_one_launch) {
   program_builder p;
   auto value = p.input("x");
-  for (int i = 0; i < 50; ++i) value = p.add("step", add{.a = value, .b = value});
+  for (int i = 0; i < 50; ++i) value = p.add("step", add(value, value));
   const program doubled = std::move(p).build({value});
   const auto x = numbers({1000});
   (void)results_of({doubled, {x}});
@@ -114,8 +114,8 @@ TEST_P(programs, take_no_more_scratch_than_their_largest_live_set) {
       auto& last = values.back();
       auto& earlier = values[values.size() - 1 - distance];
       last.last = earlier.last = step;
-      const auto sum = p.add("sum", add{.a = last.in_program.slice(0, 0, rows),
-                                        .b = earlier.in_program.slice(0, 0, rows)});
+      const auto sum = p.add(
+          "sum", add(last.in_program.slice(0, 0, rows), earlier.in_program.slice(0, 0, rows)));
       values.push_back({sum, static_cast<std::size_t>(rows * columns) * sizeof(float), step});
     }
     values.back().bytes = 0;  // an output
@@ -135,7 +135,7 @@ TEST_P(programs, take_no_more_scratch_than_their_largest_live_set) {
 TEST_P(programs, are_not_prepared_for_inputs_that_the_device_cannot_hold) {
   program_builder p;
   const auto x = p.input("x");
-  const program sums = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program sums = std::move(p).build({p.add("sum", add(x, x))});
   const auto prepared_for = [&](std::int64_t count) {
     return run(test_executor(),
                sluice::prepare{sums, {tensor_spec::row_major(element_type::f32, {count})}});
@@ -149,7 +149,7 @@ TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   program_builder p;
   const auto x = p.input("x");
   const auto y = p.input("y");
-  const auto sum = p.add("sum", add{.a = x, .b = y});
+  const auto sum = p.add("sum", add(x, y));
   const program program = std::move(p).build({sum.transposed()});
   const auto refused = [&](errc code, const char* text, sluice::run request) {
     SCOPED_TRACE(text);
@@ -204,7 +204,7 @@ TEST_P(programs, of_many_commands_wait_until_the_lane_is_idle) {
   if (under_compute_sanitizer()) GTEST_SKIP() << "the driver's queue takes fewer commands";
   program_builder p;
   auto value = p.input("x");
-  for (int i = 0; i < 900; ++i) value = p.add("step", add{.a = value, .b = value});
+  for (int i = 0; i < 900; ++i) value = p.add("step", add(value, value));
   const program program = std::move(p).build({value});
   const auto x = alone(fill{.value = 0, .shape = extents{8}});
   (void)results_of({program, {x}});
@@ -236,7 +236,7 @@ TEST(program_builder, refuses_what_can_be_no_program) {
     EXPECT_TRUE(throws(code, text, work));
   };
   refused(errc::invalid_argument, "step 'sum': b: is a value of another program",
-          [&] { (void)p.add("sum", add{.a = x, .b = foreign}); });
+          [&] { (void)p.add("sum", add(x, foreign)); });
   refused(errc::unsupported, "step 'up': upload cannot be a step",
           [&] { (void)p.add("up", sluice::upload{.values = std::vector<float>{1}}); });
   refused(errc::unsupported, "step 'down': download cannot be a step",
@@ -251,8 +251,8 @@ TEST(program_builder, refuses_what_can_be_no_program) {
   refused(errc::invalid_argument, "name: is empty: name the constant",
           [&] { (void)p.constant("", host_tensor(std::vector<float>{1})); });
   refused(errc::invalid_argument, "name: is empty: name the step",
-          [&] { (void)p.add("", add{.a = x, .b = x}); });
-  const auto sum = p.add("sum", add{.a = x, .b = x});
+          [&] { (void)p.add("", add(x, x)); });
+  const auto sum = p.add("sum", add(x, x));
   refused(errc::invalid_argument, "outputs: output 1 is a value of another", [&] {
     (void)std::move(p).build({sum, foreign});
   });
@@ -275,11 +275,10 @@ TEST_P(programs, pack_what_their_steps_do_not_take) {
   const auto spectrum = p.add("spectrum", rfft{.x = signals});
   const auto power = p.add("power", power_spectrum{.x = spectrum});
   const auto noise = p.add("noise", random_normal{.shape = extents{5, 6, 2}, .seed = 7});
-  const auto sum = p.add("sum", add{.a = power, .b = noise});
+  const auto sum = p.add("sum", add(power, noise));
   const auto one = p.add("one", fill{.value = 1, .shape = extents{5, 6, 2}});
-  const program program =
-      std::move(p).build({filtered.transposed(),
-                          p.add("last", subtract{.a = sum, .b = one.transposed().transposed()})});
+  const program program = std::move(p).build(
+      {filtered.transposed(), p.add("last", subtract(sum, one.transposed().transposed()))});
   for (int round = 0; round < 2; ++round) {
     const auto results = results_of({program, {image}});
     const auto f = alone(conv2d{.x = image.permute({2, 0, 1}).reshape({1, 3, 6, 7}), .w = filters});
@@ -287,7 +286,7 @@ TEST_P(programs, pack_what_their_steps_do_not_take) {
     const auto n = alone(random_normal{.shape = extents{5, 6, 2}, .seed = 7});
     const auto ones = alone(fill{.value = 1, .shape = extents{5, 6, 2}});
     EXPECT_EQ(bits(results[0]), bits(f.transposed()));
-    EXPECT_EQ(bits(results[1]), bits(alone(subtract{.a = alone(add{.a = s, .b = n}), .b = ones})));
+    EXPECT_EQ(bits(results[1]), bits(alone(subtract(alone(add(s, n)), ones))));
   }
 }
 
@@ -387,7 +386,7 @@ TEST_P(programs, show_traces_their_steps) {
     program loudest_program = std::move(p).build({p.add("loudest", reduce{.x = power})});
     (void)run(traced, sluice::run{loudest_program, {numbers({64})}}, {.tag = "clip 7"});
     loudest_program = program();
-    (void)run(traced, add{.a = small(1), .b = small(2)});
+    (void)run(traced, add(small(1), small(2)));
     json = shown->json();
   }
   EXPECT_EQ(trace->seen, (std::vector<std::string>{"program: spectrum, power, loudest", "add: "}));
@@ -401,14 +400,14 @@ TEST_P(programs, show_traces_when_their_steps_have_ended) {
   traced.on_wake(waking());
   program_builder p;
   auto value = p.input("x");
-  for (int i = 0; i < 20; ++i) value = p.add("sum", add{.a = value, .b = value});
+  for (int i = 0; i < 20; ++i) value = p.add("sum", add(value, value));
   const program long_program = std::move(p).build({value});
   program_builder q;
   const auto x = q.input("x");
   const auto spectrum = q.add("spectrum", rfft{.x = x.transposed()});
   const program short_program = std::move(q).build({q.add("power", power_spectrum{.x = spectrum})});
   (void)run(traced, sluice::run{short_program, {numbers({64, 3})}});
-  (void)run(traced, add{.a = small(1), .b = small(2)});
+  (void)run(traced, add(small(1), small(2)));
   (void)run(traced, sluice::run{long_program, {numbers({8})}});
   const auto times = trace->await_times(3);
   const bool on_host = runtime().device().id().kind == device_kind::host;
@@ -436,9 +435,9 @@ TEST_P(programs, may_have_many_inputs) {
   inputs.emplace_back(numbers({5}));
   auto expected = inputs[0].on_device();
   for (int i = 1; i < 70; ++i) {
-    sum = p.add("sum", add{.a = sum, .b = p.input("input")});
+    sum = p.add("sum", add(sum, p.input("input")));
     inputs.emplace_back(numbers({5}));
-    expected = alone(add{.a = expected, .b = inputs.back().on_device()});
+    expected = alone(add(expected, inputs.back().on_device()));
   }
   const program program = std::move(p).build({sum});
   EXPECT_EQ(bits(results_of({program, inputs})[0]), bits(expected));
@@ -459,7 +458,7 @@ TEST_P(programs, of_many_shapes_stay_in_the_bytes_of_the_cache) {
 TEST_P(programs, are_dropped_while_they_are_planned) {
   program_builder p;
   const auto x = p.input("x");
-  program double_program = std::move(p).build({p.add("double", add{.a = x, .b = x})});
+  program double_program = std::move(p).build({p.add("double", add(x, x))});
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> replies{0};
     auto fresh = make_executor();
@@ -477,7 +476,7 @@ TEST_P(programs, keep_a_value_from_a_single_request) {
   program_builder p;
   const auto x = p.input("x");
   EXPECT_TRUE(throws(errc::invalid_argument, "b: is a value of a program",
-                     [&] { (void)run(test_executor(), add{.a = numbers({2}), .b = x}); }));
+                     [&] { (void)run(test_executor(), add(numbers({2}), x)); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, programs, every_device(), parameter_name);

@@ -126,11 +126,11 @@ class random_program {
         const auto scale = scalars_.back();
         auto value = builder_.add(name, inner_, {a, a}, {builder_.scalar("scale")}).front();
         auto by_itself = alone(test, affine{.x = one, .factor = scale});
-        by_itself = alone(test, add{.a = by_itself, .b = one});
+        by_itself = alone(test, add(by_itself, one));
         if (number(0, 1) == 0) {
           value = builder_.add(name, inner_, {value, a}, {2}).front();
           const auto doubled = alone(test, affine{.x = by_itself, .factor = 2});
-          by_itself = alone(test, add{.a = doubled, .b = one});
+          by_itself = alone(test, add(doubled, one));
         }
         return add_value(value, by_itself);
       }
@@ -158,14 +158,14 @@ class random_program {
         return step(reduce{.x = a, .axes = extents{1}, .keep_dims = true},
                     reduce{.x = one, .axes = extents{1}, .keep_dims = true});
       case 3:
-        return step(add{.a = a, .b = a}, add{.a = one, .b = one});
+        return step(add(a, a), add(one, one));
       case 4:
-        return step(maximum{.a = a, .b = test.small(1)}, maximum{.a = one, .b = test.small(1)});
+        return step(maximum(a, test.small(1)), maximum(one, test.small(1)));
       case 5:
         return step(strided_copy{.x = a}, strided_copy{.x = one});
       default: {
         const auto repeated = test.small(3);
-        return step(multiply{.a = a, .b = repeated}, multiply{.a = one, .b = repeated});
+        return step(multiply(a, repeated), multiply(one, repeated));
       }
     }
   }
@@ -176,7 +176,7 @@ class random_program {
     const auto x = p.input("x");
     const auto y = p.input("y");
     const auto scaled = p.add("scaled", affine{.x = x, .factor = p.scalar("scale")});
-    return std::move(p).build({p.add("sum", add{.a = scaled, .b = y})});
+    return std::move(p).build({p.add("sum", add(scaled, y))});
   }
 
   std::mt19937_64& generator_;

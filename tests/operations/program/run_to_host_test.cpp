@@ -56,12 +56,12 @@ TEST_P(run_to_host_test, equals_a_run_and_downloads) {
 TEST_P(run_to_host_test, packs_views) {
   program_builder p;
   const auto x = p.input("x");
-  const auto sum = p.add("sum", add{.a = x, .b = x});
+  const auto sum = p.add("sum", add(x, x));
   const program program =
       std::move(p).build({sum.transposed(), sum, sum.slice(1, 1, std::nullopt, 2), sum.select(0, 2),
                           sum.slice(0, 1, 3), sum.reshape({-1}), sum.slice(0, 0, 0)});
   const auto input = numbers({5, 6});
-  const auto alone_sum = alone(add{.a = input, .b = input});
+  const auto alone_sum = alone(add(input, input));
   const std::vector<tensor> expected{alone_sum.transposed(),      alone_sum,
                                      alone_sum.slice(1, 1, 6, 2), alone_sum.select(0, 2),
                                      alone_sum.slice(0, 1, 3),    alone_sum.reshape({-1}),
@@ -69,7 +69,7 @@ TEST_P(run_to_host_test, packs_views) {
   for (int i = 0; i < 3; ++i) expect_equal(on_host({program, {input}}), expected);
   // Large outputs go through the ring of pinned memory.
   const auto large = numbers({700, 900});
-  const auto of_large = alone(add{.a = large, .b = large});
+  const auto of_large = alone(add(large, large));
   const auto results = on_host({program, {get(large)}});
   expect_equal({results[0], results[1]}, {of_large.transposed(), of_large});
 }
@@ -77,14 +77,14 @@ TEST_P(run_to_host_test, packs_views) {
 TEST_P(run_to_host_test, is_prepared_ahead) {
   program_builder p;
   const auto x = p.input("x");
-  const auto sum = p.add("sum", add{.a = x, .b = x});
+  const auto sum = p.add("sum", add(x, x));
   const program program = std::move(p).build({sum.transposed()});
   const auto input = numbers({3, 4});
   const auto known =
       prepare_of({.what = program, .inputs = {tensor_spec::of(input)}, .to_host = true});
   EXPECT_EQ(known.outputs[0].shape, (extents{4, 3}));
   const auto plans = test_executor().status().plans.made;
-  expect_equal(on_host({program, {input}}), {alone(add{.a = input, .b = input}).transposed()});
+  expect_equal(on_host({program, {input}}), {alone(add(input, input)).transposed()});
   EXPECT_EQ(test_executor().status().plans.made, plans);
   EXPECT_TRUE(throws(errc::invalid_argument, "outputs: are given", [&] {
     (void)prepare_of({.what = program,
@@ -98,7 +98,7 @@ TEST_P(run_to_host_test, is_prepared_ahead) {
 TEST_P(run_to_host_test, has_returned_all_memory_when_the_answer_comes) {
   program_builder p;
   const auto x = p.input("x");
-  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program program = std::move(p).build({p.add("sum", add(x, x))});
   const auto input = numbers({16, 16});
   (void)on_host({program, {input}});
   const auto before = runtime().bytes_outstanding();
@@ -128,7 +128,7 @@ TEST_P(run_to_host_test, has_returned_all_memory_when_the_answer_comes) {
 TEST_P(run_to_host_test, leaves_no_memory_behind) {
   program_builder p;
   const auto x = p.input("x");
-  const program program = std::move(p).build({p.add("sum", add{.a = x, .b = x})});
+  const program program = std::move(p).build({p.add("sum", add(x, x))});
   const auto input = numbers({64, 64});
   (void)on_host({program, {input}});
   const auto before = runtime().statistics().blocks;

@@ -37,7 +37,7 @@ class waiting_programs : public programs {
   program with_constant(std::size_t elements = std::size_t{1} << 18U) const {
     program_builder p;
     const auto values = p.constant("c", host_tensor(std::vector<float>(elements, 1)));
-    return std::move(p).build({p.add("sum", add{.a = p.input("x"), .b = values})});
+    return std::move(p).build({p.add("sum", add(p.input("x"), values))});
   }
   /// Steps with long names.
   static program with_names(std::size_t steps, std::size_t length) {

@@ -176,6 +176,7 @@ TEST(element_types, know_their_size_and_name) {
   EXPECT_EQ(size_of(element_type_v<std::uint8_t>), 1u);
   EXPECT_EQ(size_of(element_type_v<std::int8_t>), 1u);
   EXPECT_EQ(size_of(element_type_v<std::uint16_t>), sizeof(std::uint16_t));
+  EXPECT_EQ(size_of(element_type_v<std::int16_t>), sizeof(std::int16_t));
   EXPECT_EQ(size_of(element_type_v<f16>), sizeof(f16));
   EXPECT_EQ(size_of(element_type_v<bf16>), sizeof(bf16));
   EXPECT_EQ(size_of(element_type_v<std::int32_t>), sizeof(std::int32_t));

@@ -64,6 +64,7 @@ TEST(arrow_layout, knows_the_primitive_formats) {
   EXPECT_EQ(type_of("C"), element_type::u8);
   EXPECT_EQ(type_of("c"), element_type::i8);
   EXPECT_EQ(type_of("S"), element_type::u16);
+  EXPECT_EQ(type_of("s"), element_type::i16);
   EXPECT_EQ(type_of("e"), element_type::f16);
   EXPECT_EQ(type_of("i"), element_type::i32);
   EXPECT_EQ(type_of("I"), element_type::u32);
@@ -97,7 +98,7 @@ TEST(arrow_layout, refuses_what_is_malformed) {
   EXPECT_TRUE(refused(invalid, "schema.release", [](d_ref d) { d.schema.release = nullptr; }));
   EXPECT_TRUE(refused(invalid, "array.release", [](d_ref d) { d.array.array.release = nullptr; }));
   EXPECT_TRUE(refused(invalid, "format", [](d_ref d) { d.schema.format = nullptr; }));
-  for (const char* format : {"", "s", "b", "ff", "fg", "+s", "u"}) {
+  for (const char* format : {"", "ss", "b", "ff", "fg", "+s", "u"}) {
     EXPECT_TRUE(refused(unsupported, "format", [=](d_ref d) { d.schema.format = format; }));
   }
   EXPECT_TRUE(refused(unsupported, "schema.n_children", [](d_ref d) { d.schema.n_children = 1; }));

@@ -58,6 +58,7 @@ TEST(dlpack_layout, knows_the_types) {
         std::pair(data_type{dlpack::unsigned_integer, 8, 1}, element_type::u8),
         std::pair(data_type{dlpack::signed_integer, 8, 1}, element_type::i8),
         std::pair(data_type{dlpack::unsigned_integer, 16, 1}, element_type::u16),
+        std::pair(data_type{dlpack::signed_integer, 16, 1}, element_type::i16),
         std::pair(data_type{dlpack::signed_integer, 32, 1}, element_type::i32),
         std::pair(data_type{dlpack::unsigned_integer, 64, 1}, element_type::u64),
         std::pair(data_type{dlpack::real, 16, 1}, element_type::f16),

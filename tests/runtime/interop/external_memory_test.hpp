@@ -27,6 +27,7 @@ template <class Function>
 void for_each_real_type(Function f) {
   f.template operator()<std::uint8_t>();
   f.template operator()<std::int8_t>();
+  f.template operator()<std::int16_t>();
   f.template operator()<std::uint16_t>();
   f.template operator()<std::int32_t>();
   f.template operator()<std::uint32_t>();

@@ -140,7 +140,7 @@ class hostile_client {
                                     unplannable_shape(kind_, shape_number_++ % unplannable_shapes),
                                     {1, 1})});
       default:
-        return send(self, kind, elementwise_, add{.a = large_, .b = large_});
+        return send(self, kind, elementwise_, add(large_, large_));
     }
   }
   template <class Actor, class Operation>

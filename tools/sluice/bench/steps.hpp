@@ -76,7 +76,7 @@ class small_steps {
     const auto noise = steps.add("noise", random_uniform{.shape = extents{64, 64}, .seed = 1});
     const auto scaled = steps.add("scaled", affine{.x = noise, .factor = 2, .offset = -1});
     const auto product = steps.add("product", gemm{.a = scaled, .b = x});
-    const auto sum = steps.add("sum", sluice::add{.a = product, .b = x});
+    const auto sum = steps.add("sum", sluice::add(product, x));
     const auto spectrum = steps.add("spectrum", rfft{.x = sum.reshape({16, 256})});
     const auto power = steps.add("power", power_spectrum{.x = spectrum});
     const auto features = steps.add("features", gemm{.a = power, .b = weights_});

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/f32_loops.hpp"
+#include "operations/vector_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "operations/elementwise/unary_loops.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <cfloat>
+#include <cstddef>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::operations::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The arguments for which `vector_apply` holds. All others take the function of one element.
+struct interval {
+  float low = 1;
+  float high = 0;
+
+  [[nodiscard]] constexpr bool is_empty() const noexcept { return low > high; }
+};
+
+[[nodiscard]] constexpr interval vector_range(unary_function f) noexcept {
+  using function = unary_function;
+  constexpr float exponent = 87;  // exp is finite and no subnormal number
+  switch (f) {
+    case function::exp:
+    case function::sinh:
+    case function::cosh:
+    case function::sigmoid:
+    case function::silu:
+    case function::softplus:
+    case function::mish:
+      return {-exponent, exponent};
+    case function::gelu_tanh:
+      return {-10, 10};
+    case function::expm1:
+      return {-exponent, exponent};
+    case function::elu:
+    case function::selu:
+      return {-exponent, FLT_MAX};
+    case function::log:
+    case function::log2:
+    case function::log10:
+      return {FLT_MIN, FLT_MAX};
+    case function::log1p:
+      return {0, FLT_MAX};
+    case function::sin:
+    case function::cos:
+      return {-1000, 1000};
+    case function::asin:
+    case function::acos:
+      return {-1, 1};
+    case function::atan:
+    case function::tanh:
+    case function::asinh:
+      return {-FLT_MAX, FLT_MAX};
+    case function::acosh:
+      return {1, FLT_MAX};
+    case function::atanh:
+      return {-0.99F, 0.99F};
+    default:
+      return {};
+  }
+}
+
+template <class D, class V>
+HWY_INLINE V vector_logistic(D d, V x) {
+  const auto one = hn::Set(d, 1.0F);
+  const auto e = hn::Exp(d, hn::Neg(hn::Abs(x)));
+  const auto numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
+  return hn::Div(numerator, hn::Add(one, e));
+}
+template <class D, class V>
+HWY_INLINE V vector_softplus(D d, V x) {
+  return hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));
+}
+template <class D, class V>
+HWY_INLINE V vector_elu(D d, V x, float alpha) {
+  const auto below = hn::Mul(hn::Set(d, alpha), hn::Expm1(d, hn::Min(x, hn::Zero(d))));
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, below);
+}
+
+/// The function of arguments in `vector_range`.
+template <unary_function F, class D, class V>
+HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
+  using function = unary_function;
+  if constexpr (F == function::exp) return hn::Exp(d, x);
+  if constexpr (F == function::expm1) return hn::Expm1(d, x);
+  if constexpr (F == function::log) return hn::Log(d, x);
+  if constexpr (F == function::log2) return hn::Log2(d, x);
+  if constexpr (F == function::log10) return hn::Log10(d, x);
+  if constexpr (F == function::log1p) return hn::Log1p(d, x);
+  if constexpr (F == function::sin) return hn::Sin(d, x);
+  if constexpr (F == function::cos) return hn::Cos(d, x);
+  if constexpr (F == function::asin) return hn::Asin(d, x);
+  if constexpr (F == function::acos) return hn::Acos(d, x);
+  if constexpr (F == function::atan) return hn::Atan(d, x);
+  if constexpr (F == function::sinh) return hn::Sinh(d, x);
+  if constexpr (F == function::cosh) {
+    const auto half = hn::Set(d, 0.5F);
+    const auto e = hn::Exp(d, hn::Abs(x));
+    return hn::Add(hn::Mul(half, e), hn::Div(half, e));
+  }
+  if constexpr (F == function::tanh) return hn::Tanh(d, x);
+  if constexpr (F == function::asinh) return hn::Asinh(d, x);
+  if constexpr (F == function::acosh) return hn::Acosh(d, x);
+  if constexpr (F == function::atanh) return hn::Atanh(d, x);
+  if constexpr (F == function::sigmoid) return vector_logistic(d, x);
+  if constexpr (F == function::silu) {
+    return hn::Mul(x, vector_logistic(d, hn::Mul(hn::Set(d, alpha), x)));
+  }
+  if constexpr (F == function::softplus) return vector_softplus(d, x);
+  if constexpr (F == function::mish) return hn::Mul(x, hn::Tanh(d, vector_softplus(d, x)));
+  if constexpr (F == function::gelu_tanh) {
+    const auto cube = hn::Mul(hn::Mul(x, x), x);
+    const auto u = hn::Add(x, hn::Mul(hn::Set(d, 0.044715F), cube));
+    return hn::Mul(x, vector_logistic(d, hn::Mul(hn::Set(d, 1.5957691216F), u)));
+  }
+  if constexpr (F == function::elu) return vector_elu(d, x, alpha);
+  if constexpr (F == function::selu) return hn::Mul(hn::Set(d, beta), vector_elu(d, x, alpha));
+  return x;
+}
+
+template <unary_function F>
+void unary_loop(const unary_map<float>& function, const float* x, std::int64_t count, float* y) {
+  constexpr auto range = vector_range(F);
+  const float alpha = function.alpha;
+  const float beta = function.beta;
+  if constexpr (range.is_empty()) {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = apply(F, x[i], alpha, beta);
+  } else {
+    const hn::ScalableTag<float> d;
+    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+    std::array<float, static_cast<std::size_t>(lanes)> arguments{};
+    std::array<float, static_cast<std::size_t>(lanes)> results{};
+    for (std::int64_t i = 0; i < count; i += lanes) {
+      const auto rest = std::min(lanes, count - i);
+      if (rest < lanes) std::copy_n(x + i, rest, arguments.begin());
+      const auto v = hn::LoadU(d, rest < lanes ? arguments.data() : x + i);
+      const auto result = vector_apply<F>(d, v, alpha, beta);
+      const auto is_inside =
+          hn::And(hn::Ge(v, hn::Set(d, range.low)), hn::Le(v, hn::Set(d, range.high)));
+      if (rest == lanes && hn::AllTrue(d, is_inside)) {
+        hn::StoreU(result, d, y + i);
+        continue;
+      }
+      hn::StoreU(v, d, arguments.data());
+      hn::StoreU(result, d, results.data());
+      for (std::int64_t j = 0; j < rest; ++j) {
+        const auto k = static_cast<std::size_t>(j);
+        const float argument = arguments[k];
+        const bool holds = argument >= range.low && argument <= range.high;
+        y[i + j] = holds ? results[k] : apply(F, argument, alpha, beta);
+      }
+    }
+  }
+}
+template <std::size_t... I>
+void unary_loop_of(std::index_sequence<I...>, const unary_map<float>& function, const float* x,
+                   std::int64_t count, float* y) {
+  (void)((static_cast<std::size_t>(function.function) == I &&
+          (unary_loop<static_cast<unary_function>(I)>(function, x, count, y), true)) ||
+         ...);
+}
+void unary_f32(const unary_map<float>& function, const float* x, std::int64_t count, float* y) {
+  unary_loop_of(std::make_index_sequence<unary_function_count>(), function, x, count, y);
+}
+
+}  // namespace sluice::operations::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::operations {
+HWY_EXPORT(unary_f32);
+}  // namespace sluice::operations
+
+namespace sluice::host {
+
+void unary_f32(const operations::unary_map<float>& function, const float* x, std::int64_t count,
+               float* y) {
+  using namespace operations;
+  HWY_DYNAMIC_DISPATCH(unary_f32)(function, x, count, y);
+}
+
+}  // namespace sluice::host
+#endif
