@@ -19,3 +19,12 @@
 // Further targets have vectors of the same sizes, which would make the library larger and hardly
 // faster, or vectors without a size at compile time, which cannot be members.
 #define HWY_DISABLED_TARGETS (~(HWY_SCALAR | HWY_EMU128 | HWY_NEON | SLUICE_VECTORS))
+
+// The compiler vectorizes most loops, so that the functors stay those of all devices. No iteration
+// of a loop that is marked depends on another one. Clang compares the addresses instead: it warns
+// where it does not vectorize such a loop.
+#if defined(__clang__)
+#define SLUICE_INDEPENDENT
+#else
+#define SLUICE_INDEPENDENT _Pragma("GCC ivdep")
+#endif

@@ -15,11 +15,19 @@
 // `binary_function` and `unary_function` of the compute types, for both devices. Which function
 // takes which types is stated in binary.cpp and unary.cpp. Kernels include this header, so it
 // compiles as C++17.
+
+// Loops over a constant function become small ones only if the functions are inlined.
+#if defined(__CUDACC__)
+#define SLUICE_INLINED __forceinline__
+#else
+#define SLUICE_INLINED inline __attribute__((always_inline))
+#endif
+
 namespace sluice::operations {
 
 /// f(a, b). The number 1 stands for true.
 template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T apply(binary_function f, T a, T b) noexcept {
+[[nodiscard]] SLUICE_HOST_DEVICE SLUICE_INLINED T apply(binary_function f, T a, T b) noexcept {
   using function = binary_function;
   if constexpr (is_complex_v<T>) {
     using part = typename T::value_type;
@@ -124,8 +132,8 @@ template <class T>
 
 /// f(x) of a real number, for the functions that take only real types.
 template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T apply_real(unary_function f, T x, T alpha,
-                                                     T beta) noexcept {
+[[nodiscard]] SLUICE_HOST_DEVICE SLUICE_INLINED T apply_real(unary_function f, T x, T alpha,
+                                                             T beta) noexcept {
   using function = unary_function;
   switch (f) {
     case function::reciprocal:
@@ -215,7 +223,8 @@ template <class T>
 
 /// f(x). The number 1 stands for true.
 template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T apply(unary_function f, T x, T alpha, T beta) noexcept {
+[[nodiscard]] SLUICE_HOST_DEVICE SLUICE_INLINED T apply(unary_function f, T x, T alpha,
+                                                        T beta) noexcept {
   using function = unary_function;
   if constexpr (is_complex_v<T>) {
     switch (f) {

@@ -16,15 +16,6 @@
 #include <type_traits>
 #include <utility>
 
-// The compiler vectorizes most loops, so that the functors stay those of all devices. No iteration
-// depends on another one. Clang compares the addresses instead: it warns where it does not
-// vectorize a loop that is marked.
-#if defined(__clang__)
-#define SLUICE_INDEPENDENT
-#else
-#define SLUICE_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace sluice::operations::HWY_NAMESPACE {
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cfloat>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -44,34 +45,49 @@ struct interval {
       return {-10, 10};
     case function::expm1:
       return {-exponent, exponent};
+    case function::exp2:
+      return {-126, 127};
+    case function::relu:
+    case function::clip:
+    case function::asin:
+    case function::acos:
+    case function::atanh:
+      return {-HUGE_VALF, HUGE_VALF};
     case function::elu:
     case function::selu:
       return {-exponent, FLT_MAX};
     case function::log:
     case function::log2:
     case function::log10:
-      return {FLT_MIN, FLT_MAX};
     case function::log1p:
-      return {0, FLT_MAX};
+    case function::acosh:
+      return {-HUGE_VALF, FLT_MAX};
     case function::sin:
     case function::cos:
       return {-1000, 1000};
-    case function::asin:
-    case function::acos:
-      return {-1, 1};
     case function::atan:
+    case function::erf:
+    case function::gelu:
     case function::tanh:
     case function::asinh:
       return {-FLT_MAX, FLT_MAX};
-    case function::acosh:
-      return {1, FLT_MAX};
-    case function::atanh:
-      return {-0.99F, 0.99F};
     default:
       return {};
   }
 }
 
+/// A logarithm of a number whose difference from the pole is `x`: `result` where x is positive.
+template <class D, class V>
+HWY_INLINE V with_pole(D d, V x, V result) {
+  const auto at_pole =
+      hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -HUGE_VALF), hn::Set(d, NAN));
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), result, at_pole);
+}
+/// `result` where |x| is at most 1, else NaN.
+template <class D, class V>
+HWY_INLINE V inside_unit(D d, V x, V result) {
+  return hn::IfThenElse(hn::Le(hn::Abs(x), hn::Set(d, 1.0F)), result, hn::Set(d, NAN));
+}
 template <class D, class V>
 HWY_INLINE V vector_logistic(D d, V x) {
   const auto one = hn::Set(d, 1.0F);
@@ -89,20 +105,58 @@ HWY_INLINE V vector_elu(D d, V x, float alpha) {
   return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, below);
 }
 
+/// 2^x as 2^n · exp(f · ln 2) with the integer n next to x: f = x - n is exact.
+template <class D, class V>
+HWY_INLINE V vector_exp2(D d, V x) {
+  const auto n = hn::NearestInt(x);
+  const hn::RebindToSigned<D> integers;
+  const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
+  const auto fraction = hn::Sub(x, hn::ConvertTo(d, n));
+  return hn::Mul(scale, hn::Exp(d, hn::Mul(fraction, hn::Set(d, 0.69314718F))));
+}
+/// c[0] + c[1] · x + …
+template <std::size_t Count, class D, class V>
+HWY_INLINE V polynomial(D d, V x, const std::array<float, Count>& c) {
+  auto sum = hn::Set(d, c[Count - 1]);
+  for (std::size_t i = Count - 1; i-- > 0;) sum = hn::MulAdd(sum, x, hn::Set(d, c[i]));
+  return sum;
+}
+/// The error function: x · P(x²) up to 1, then 1 - exp(-Q(x)), where P and Q approximate
+/// erf(√t) / √t and -ln(erfc(t)). Their coefficients minimize the largest error, which was found by
+/// weighted least squares (Lawson, 1961). From 4 on, the result is 1.
+template <class D, class V>
+HWY_INLINE V vector_erf(D d, V x) {
+  constexpr std::array<float, 7> p{1.12837911F,     -0.376126260F,  0.112835854F,
+                                   -0.0268538129F,  0.00518832775F, -0.000801019371F,
+                                   0.0000785386073F};
+  constexpr std::array<float, 8> q{-0.000188037055F, 1.12957835F,     0.633219898F,
+                                   0.108418554F,     -0.0252082404F,  0.00420455635F,
+                                   -0.000441335316F, 0.0000216867629F};
+  const auto one = hn::Set(d, 1.0F);
+  const auto t = hn::Abs(x);
+  const auto near = hn::Mul(t, polynomial(d, hn::Mul(t, t), p));
+  const auto exponent = polynomial(d, hn::Min(t, hn::Set(d, 4.0F)), q);
+  const auto far = hn::Sub(one, hn::Exp(d, hn::Neg(exponent)));
+  return hn::CopySign(hn::IfThenElse(hn::Le(t, one), near, far), x);
+}
+
 /// The function of arguments in `vector_range`.
 template <unary_function F, class D, class V>
 HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
   using function = unary_function;
   if constexpr (F == function::exp) return hn::Exp(d, x);
+  if constexpr (F == function::exp2) return vector_exp2(d, x);
   if constexpr (F == function::expm1) return hn::Expm1(d, x);
-  if constexpr (F == function::log) return hn::Log(d, x);
-  if constexpr (F == function::log2) return hn::Log2(d, x);
-  if constexpr (F == function::log10) return hn::Log10(d, x);
-  if constexpr (F == function::log1p) return hn::Log1p(d, x);
+  if constexpr (F == function::log) return with_pole(d, x, hn::Log(d, x));
+  if constexpr (F == function::log2) return with_pole(d, x, hn::Log2(d, x));
+  if constexpr (F == function::log10) return with_pole(d, x, hn::Log10(d, x));
+  if constexpr (F == function::log1p) {
+    return with_pole(d, hn::Add(x, hn::Set(d, 1.0F)), hn::Log1p(d, x));
+  }
   if constexpr (F == function::sin) return hn::Sin(d, x);
   if constexpr (F == function::cos) return hn::Cos(d, x);
-  if constexpr (F == function::asin) return hn::Asin(d, x);
-  if constexpr (F == function::acos) return hn::Acos(d, x);
+  if constexpr (F == function::asin) return inside_unit(d, x, hn::Asin(d, x));
+  if constexpr (F == function::acos) return inside_unit(d, x, hn::Acos(d, x));
   if constexpr (F == function::atan) return hn::Atan(d, x);
   if constexpr (F == function::sinh) return hn::Sinh(d, x);
   if constexpr (F == function::cosh) {
@@ -111,9 +165,30 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
     return hn::Add(hn::Mul(half, e), hn::Div(half, e));
   }
   if constexpr (F == function::tanh) return hn::Tanh(d, x);
+  if constexpr (F == function::erf) return vector_erf(d, x);
+  if constexpr (F == function::gelu) {
+    const auto distribution =
+        hn::Add(hn::Set(d, 1.0F), vector_erf(d, hn::Mul(x, hn::Set(d, 0.707106781F))));
+    return hn::Mul(hn::Mul(hn::Set(d, 0.5F), x), distribution);
+  }
+  if constexpr (F == function::relu) {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
+  }
+  if constexpr (F == function::clip) {
+    const auto low = hn::Set(d, alpha);
+    const auto high = hn::Set(d, beta);
+    const auto above = hn::IfThenElse(hn::Le(x, low), low, x);
+    return hn::IfThenElse(hn::Ge(above, high), high, above);
+  }
   if constexpr (F == function::asinh) return hn::Asinh(d, x);
-  if constexpr (F == function::acosh) return hn::Acosh(d, x);
-  if constexpr (F == function::atanh) return hn::Atanh(d, x);
+  if constexpr (F == function::acosh) {
+    return hn::IfThenElse(hn::Ge(x, hn::Set(d, 1.0F)), hn::Acosh(d, x), hn::Set(d, NAN));
+  }
+  if constexpr (F == function::atanh) {
+    const auto is_pole = hn::Eq(hn::Abs(x), hn::Set(d, 1.0F));
+    const auto pole = hn::CopySign(hn::Set(d, HUGE_VALF), x);
+    return inside_unit(d, x, hn::IfThenElse(is_pole, pole, hn::Atanh(d, x)));
+  }
   if constexpr (F == function::sigmoid) return vector_logistic(d, x);
   if constexpr (F == function::silu) {
     return hn::Mul(x, vector_logistic(d, hn::Mul(hn::Set(d, alpha), x)));
@@ -136,6 +211,7 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
   const float alpha = function.alpha;
   const float beta = function.beta;
   if constexpr (range.is_empty()) {
+    SLUICE_INDEPENDENT
     for (std::int64_t i = 0; i < count; ++i) y[i] = apply(F, x[i], alpha, beta);
   } else {
     const hn::ScalableTag<float> d;
