@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 // `binary_function` and `unary_function` of the compute types, for both devices. Which function
 // takes which types is stated in binary.cpp and unary.cpp. Kernels include this header, so it
@@ -293,22 +292,29 @@ template <class Real>
 ///@}
 
 /// Calls `run` with the function as a constant, a type with the member `value`, such that a loop
-/// over elements does not choose the function in each iteration.
+/// over elements does not choose the function in each iteration. The function is one of `Count`
+/// from `First` on, and is found in a logarithmic number of comparisons.
 ///@{
-template <class Function, class Run, std::size_t... I>
-SLUICE_HOST_DEVICE inline void with_constant(Function f, const Run& run,
-                                             std::index_sequence<I...>) {
-  (void)((static_cast<std::size_t>(f) == I &&
-          (run(std::integral_constant<Function, static_cast<Function>(I)>()), true)) ||
-         ...);
+template <std::size_t First, std::size_t Count, class Function, class Run>
+SLUICE_HOST_DEVICE SLUICE_INLINED void with_constant(Function f, const Run& run) {
+  if constexpr (Count == 1) {
+    run(std::integral_constant<Function, static_cast<Function>(First)>());
+  } else {
+    constexpr std::size_t half = Count / 2;
+    if (static_cast<std::size_t>(f) < First + half) {
+      with_constant<First, half>(f, run);
+    } else {
+      with_constant<First + half, Count - half>(f, run);
+    }
+  }
 }
 template <class Run>
 SLUICE_HOST_DEVICE inline void with_constant(binary_function f, const Run& run) {
-  with_constant(f, run, std::make_index_sequence<binary_function_count>());
+  with_constant<0, binary_function_count>(f, run);
 }
 template <class Run>
 SLUICE_HOST_DEVICE inline void with_constant(unary_function f, const Run& run) {
-  with_constant(f, run, std::make_index_sequence<unary_function_count>());
+  with_constant<0, unary_function_count>(f, run);
 }
 ///@}
 

@@ -51,6 +51,17 @@ void load_as(const void* source, std::int64_t count, float* target) {
   if constexpr (Type == storage::i8) i = load_integers<std::int8_t>(source, count, target);
   if constexpr (Type == storage::u16) i = load_integers<std::uint16_t>(source, count, target);
   if constexpr (Type == storage::i16) i = load_integers<std::int16_t>(source, count, target);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (Type == storage::f16) {
+    const hn::ScalableTag<float> d;
+    const hn::Rebind<hwy::float16_t, decltype(d)> halves;
+    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+    const auto* const x = static_cast<const hwy::float16_t*>(source);
+    for (; i + lanes <= count; i += lanes) {
+      hn::StoreU(hn::PromoteTo(d, hn::LoadU(halves, x + i)), d, target + i);
+    }
+  }
+#endif
   SLUICE_INDEPENDENT
   for (; i < count; ++i) target[i] = load<float>(Type, source, i);
 }

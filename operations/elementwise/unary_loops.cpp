@@ -222,9 +222,10 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
       const auto rest = std::min(lanes, count - i);
       if (rest < lanes) std::copy_n(x + i, rest, arguments.begin());
       const auto v = hn::LoadU(d, rest < lanes ? arguments.data() : x + i);
-      const auto result = vector_apply<F>(d, v, alpha, beta);
       const auto is_inside =
           hn::And(hn::Ge(v, hn::Set(d, range.low)), hn::Le(v, hn::Set(d, range.high)));
+      // Outside of the range, conversions to integers may overflow.
+      const auto result = vector_apply<F>(d, hn::IfThenElseZero(is_inside, v), alpha, beta);
       if (rest == lanes && hn::AllTrue(d, is_inside)) {
         hn::StoreU(result, d, y + i);
         continue;
