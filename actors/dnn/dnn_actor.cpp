@@ -3,22 +3,19 @@
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/spawn_operations.hpp>
 
-#include <string>
-
 namespace sluice {
 
 dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> service,
                     std::shared_ptr<kernel_trace> trace) {
   if (service == nullptr) throw invalid_argument("service", "is null");
-  const auto& descriptor = descriptor_of(operation_type<conv2d>{});
-  const auto kind = service->runtime().device().id().kind;
-  if (!descriptor.makes_plans(kind)) {
-    throw error(errc::unsupported, "dnn: this build has no " +
-                                       std::string(descriptor.library(kind)) +
-                                       ", which was not found when it was configured");
+  std::vector<const operation_descriptor*> prepared{&descriptor_of(operation_type<softmax>{})};
+  const auto& convolution = descriptor_of(operation_type<conv2d>{});
+  if (convolution.makes_plans(service->runtime().device().id().kind)) {
+    prepared.push_back(&convolution);
   }
-  return spawn_operations<conv2d>(system, "sluice.dnn", std::move(service), std::move(trace),
-                                  {&descriptor});
+  return spawn_operations<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm,
+                          batch_norm>(system, "sluice.dnn", std::move(service), std::move(trace),
+                                      std::move(prepared));
 }
 
 }  // namespace sluice

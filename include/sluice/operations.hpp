@@ -16,6 +16,7 @@
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/members.hpp>
+#include <sluice/operations/normalization.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_descriptor.hpp>

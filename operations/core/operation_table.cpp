@@ -8,6 +8,7 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view every_type = "all";
+constexpr std::string_view real_types = "f16, bf16, f32, f64";
 constexpr std::string_view any_strides = "any strides";
 constexpr std::string_view packs_rows = "last dimension contiguous, packs others";
 constexpr std::string_view packs = "contiguous, packs others";
@@ -26,6 +27,12 @@ std::vector<operation_description> describe_operations() {
                      "rows or columns contiguous, packs others"),
       describe<conv2d>("convolution of images, with bias and activation", "f32",
                        "NCHW or channels-last, packs others"),
+      describe<softmax>("exp(x) divided by its sum along a dimension", real_types, any_strides),
+      describe<log_softmax>("logarithm of softmax", real_types, any_strides),
+      describe<layer_norm>("normalization over the last dimensions", real_types, any_strides),
+      describe<rms_norm>("division by the root of the mean square", real_types, any_strides),
+      describe<group_norm>("normalization over groups of channels", real_types, any_strides),
+      describe<batch_norm>("normalization with given means and variances", real_types, any_strides),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),
       describe<irfft>("inverse of rfft", "c64, c128", packs_rows),
@@ -43,8 +50,8 @@ std::vector<operation_description> describe_operations() {
   }
   const std::vector<operation_description> rest{
       describe<where>("A where a condition holds, else B", every_type, any_strides),
-      describe<reduce>("sum, mean or maximum over dimensions",
-                       "all; the maximum: all but c64 and c128", any_strides),
+      describe<reduce>("sums, extrema and other numbers over dimensions",
+                       "all; c64 and c128: sum, mean, product", any_strides),
       describe<resize>("bilinear interpolation of images", "u8, f16, bf16, f32, f64", any_strides),
       describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
       describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),

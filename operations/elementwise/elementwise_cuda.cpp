@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/launch_map.hpp"
+#include "operations/elementwise/loaded_kernels_cuda.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
@@ -10,24 +11,12 @@
 #include <sluice/runtime/device.hpp>
 
 namespace sluice::cuda {
-namespace {
 
 using namespace operations;
 
-/// Kernels of ours, loaded. `Load` returns a `cudaError_t`.
-template <auto* Load>
-struct loaded_map_kernels {
-  loaded_map_kernels(device_runtime& runtime, stream_ref) {
-    const current_device_scope current(runtime.device());
-    check(static_cast<cudaError_t>(Load()));
-  }
-};
-
-}  // namespace
-
 template <class Call>
 void prepare_map(lane_libraries& libraries) {
-  (void)libraries.get<loaded_map_kernels<load_map<Call>>>();
+  (void)libraries.get<loaded_kernels<load_map<Call>>>();
 }
 template <class Call>
 void enqueue_map(lane_libraries& libraries, const Call& call, const map_addresses& addresses) {
@@ -36,7 +25,7 @@ void enqueue_map(lane_libraries& libraries, const Call& call, const map_addresse
 }
 
 void prepare_reduce(lane_libraries& libraries) {
-  (void)libraries.get<loaded_map_kernels<load_reduce>>();
+  (void)libraries.get<loaded_kernels<load_reduce>>();
 }
 void enqueue_reduce(lane_libraries& libraries, const reduce_call& call, const void* x, void* y,
                     void* workspace) {

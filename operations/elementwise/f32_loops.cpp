@@ -205,24 +205,55 @@ void affine_f32(const scaled_and_shifted<float>& function, const float* x, const
   }
 }
 
-double sum_f32(const float* x, std::int64_t count) {
+/// Calls `run` with the term as a constant.
+template <class Run>
+auto with_term(host::sum_term term, const Run& run) {
+  using host::sum_term;
+  switch (term) {
+    case sum_term::magnitude:
+      return run(std::integral_constant<sum_term, sum_term::magnitude>());
+    case sum_term::square:
+      return run(std::integral_constant<sum_term, sum_term::square>());
+    default:
+      return run(std::integral_constant<sum_term, sum_term::number>());
+  }
+}
+template <host::sum_term Term>
+HWY_INLINE double term_of(float x) {
+  const auto number = static_cast<double>(x);
+  if constexpr (Term == host::sum_term::magnitude) return std::abs(number);
+  if constexpr (Term == host::sum_term::square) return number * number;
+  return number;
+}
+
+template <host::sum_term Term>
+double sum_of(const float* x, std::int64_t count) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> narrow;
   constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<double>()));
+  const auto terms = [&](std::int64_t first) {
+    const auto numbers = hn::PromoteTo(d, hn::LoadU(narrow, x + first));
+    if constexpr (Term == host::sum_term::magnitude) return hn::Abs(numbers);
+    if constexpr (Term == host::sum_term::square) return hn::Mul(numbers, numbers);
+    return numbers;
+  };
   auto a = hn::Zero(d);
   auto b = hn::Zero(d);
   auto c = hn::Zero(d);
   auto e = hn::Zero(d);
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    a = hn::Add(a, hn::PromoteTo(d, hn::LoadU(narrow, x + i)));
-    b = hn::Add(b, hn::PromoteTo(d, hn::LoadU(narrow, x + i + lanes)));
-    c = hn::Add(c, hn::PromoteTo(d, hn::LoadU(narrow, x + i + 2 * lanes)));
-    e = hn::Add(e, hn::PromoteTo(d, hn::LoadU(narrow, x + i + 3 * lanes)));
+    a = hn::Add(a, terms(i));
+    b = hn::Add(b, terms(i + lanes));
+    c = hn::Add(c, terms(i + 2 * lanes));
+    e = hn::Add(e, terms(i + 3 * lanes));
   }
   double total = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
-  for (; i < count; ++i) total += static_cast<double>(x[i]);
+  for (; i < count; ++i) total += term_of<Term>(x[i]);
   return total;
+}
+double sum_f32(host::sum_term term, const float* x, std::int64_t count) {
+  return with_term(term, [&](auto constant) { return sum_of<constant.value>(x, count); });
 }
 
 /// All bits of the lanes that are NaN.
@@ -231,11 +262,16 @@ HWY_INLINE hn::Vec<D> nan_bits(D d, hn::Vec<D> v) {
   return hn::VecFromMask(d, hn::IsNaN(v));
 }
 
-float max_f32(const float* x, std::int64_t count) {
-  // Without the order of zeros, which `larger` has; it matters only if the maximum is 0.
+template <bool IsMax>
+float extremum_of(const float* x, std::int64_t count) {
+  // Without the order of zeros, which `larger` has; it matters only if the extremum is 0.
   const hn::ScalableTag<float> d;
   constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
-  auto a = hn::Set(d, -INFINITY);
+  constexpr float none = IsMax ? -HUGE_VALF : HUGE_VALF;
+  const auto better = [](auto p, auto q) {
+    return IsMax ? hn::Max(p, q) : hn::Min(p, q);
+  };
+  auto a = hn::Set(d, none);
   auto b = a;
   auto c = a;
   auto e = a;
@@ -246,45 +282,61 @@ float max_f32(const float* x, std::int64_t count) {
     const auto q = hn::LoadU(d, x + i + lanes);
     const auto r = hn::LoadU(d, x + i + 2 * lanes);
     const auto s = hn::LoadU(d, x + i + 3 * lanes);
-    a = hn::Max(p, a);
-    b = hn::Max(q, b);
-    c = hn::Max(r, c);
-    e = hn::Max(s, e);
+    a = better(p, a);
+    b = better(q, b);
+    c = better(r, c);
+    e = better(s, e);
     unordered = hn::Or(unordered, hn::Or(nan_bits(d, p), nan_bits(d, q)));
     unordered = hn::Or(unordered, hn::Or(nan_bits(d, r), nan_bits(d, s)));
   }
   // `MaxOfLanes` of EMU128 answers the lowest finite number if all lanes are -infinity.
-  std::array<float, lanes> maxima;
-  hn::StoreU(hn::Max(hn::Max(a, b), hn::Max(c, e)), d, maxima.data());
-  float largest = *std::max_element(maxima.begin(), maxima.end());
+  std::array<float, lanes> extrema;
+  hn::StoreU(better(better(a, b), better(c, e)), d, extrema.data());
+  const auto of_two = [](float p, float q) {
+    return IsMax ? larger(p, q) : smaller(p, q);
+  };
+  float extremum = none;
+  for (const float value : extrema) extremum = of_two(extremum, value);
   if (!hn::AllFalse(d, hn::MaskFromVec(unordered))) return NAN;
-  if (largest == 0) {
-    largest = -INFINITY;
+  if (extremum == 0) {
+    extremum = none;
     i = 0;
   }
-  for (; i < count; ++i) largest = larger(largest, x[i]);
-  return largest;
+  for (; i < count; ++i) extremum = of_two(extremum, x[i]);
+  return extremum;
+}
+float max_f32(const float* x, std::int64_t count) {
+  return extremum_of<true>(x, count);
+}
+float min_f32(const float* x, std::int64_t count) {
+  return extremum_of<false>(x, count);
 }
 
-void sum_rows_f32(const host::f32_rows& rows, std::int64_t count, double* sums) {
+template <host::sum_term Term>
+void sum_rows(const host::f32_rows& rows, std::int64_t count, double* sums) {
   const auto n = rows.distance;
   const float* x = rows.x;
   std::int64_t row = 0;
   for (; row + 4 <= rows.rows; row += 4, x += 4 * n) {
     SLUICE_INDEPENDENT
     for (std::int64_t i = 0; i < count; ++i) {
-      const double first = static_cast<double>(x[i]) + static_cast<double>(x[n + i]);
-      const double second = static_cast<double>(x[2 * n + i]) + static_cast<double>(x[3 * n + i]);
+      const double first = term_of<Term>(x[i]) + term_of<Term>(x[n + i]);
+      const double second = term_of<Term>(x[2 * n + i]) + term_of<Term>(x[3 * n + i]);
       sums[i] += first + second;
     }
   }
   for (; row < rows.rows; ++row, x += n) {
     SLUICE_INDEPENDENT
-    for (std::int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(x[i]);
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += term_of<Term>(x[i]);
   }
 }
+void sum_rows_f32(host::sum_term term, const host::f32_rows& rows, std::int64_t count,
+                  double* sums) {
+  with_term(term, [&](auto constant) { sum_rows<constant.value>(rows, count, sums); });
+}
 
-void max_rows_f32(const host::f32_rows& rows, std::int64_t count, float* largest) {
+template <bool IsMax>
+void extremum_of_rows(const host::f32_rows& rows, std::int64_t count, float* extrema) {
   const hn::ScalableTag<float> d;
   constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
   const auto n = rows.distance;
@@ -293,18 +345,25 @@ void max_rows_f32(const host::f32_rows& rows, std::int64_t count, float* largest
   for (; row + 4 <= rows.rows; row += 4, x += 4 * n) {
     std::int64_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-      const auto a = extremum<true>(d, hn::LoadU(d, x + i), hn::LoadU(d, x + n + i));
-      const auto b = extremum<true>(d, hn::LoadU(d, x + 2 * n + i), hn::LoadU(d, x + 3 * n + i));
-      const auto result = extremum<true>(d, extremum<true>(d, a, b), hn::LoadU(d, largest + i));
-      hn::StoreU(result, d, largest + i);
+      const auto a = extremum<IsMax>(d, hn::LoadU(d, x + i), hn::LoadU(d, x + n + i));
+      const auto b = extremum<IsMax>(d, hn::LoadU(d, x + 2 * n + i), hn::LoadU(d, x + 3 * n + i));
+      const auto result = extremum<IsMax>(d, extremum<IsMax>(d, a, b), hn::LoadU(d, extrema + i));
+      hn::StoreU(result, d, extrema + i);
     }
     for (; i < count; ++i) {
-      for (std::int64_t k = 0; k < 4; ++k) largest[i] = larger(largest[i], x[k * n + i]);
+      for (std::int64_t k = 0; k < 4; ++k) {
+        extrema[i] = IsMax ? larger(extrema[i], x[k * n + i]) : smaller(extrema[i], x[k * n + i]);
+      }
     }
   }
-  for (; row < rows.rows; ++row, x += n) {
-    binary_loop<binary_function::maximum>(largest, x, count, largest);
-  }
+  constexpr auto function = IsMax ? binary_function::maximum : binary_function::minimum;
+  for (; row < rows.rows; ++row, x += n) binary_loop<function>(extrema, x, count, extrema);
+}
+void max_rows_f32(const host::f32_rows& rows, std::int64_t count, float* largest) {
+  extremum_of_rows<true>(rows, count, largest);
+}
+void min_rows_f32(const host::f32_rows& rows, std::int64_t count, float* smallest) {
+  extremum_of_rows<false>(rows, count, smallest);
 }
 
 }  // namespace sluice::operations::HWY_NAMESPACE
@@ -318,8 +377,10 @@ HWY_EXPORT(binary_f32);
 HWY_EXPORT(affine_f32);
 HWY_EXPORT(sum_f32);
 HWY_EXPORT(max_f32);
+HWY_EXPORT(min_f32);
 HWY_EXPORT(sum_rows_f32);
 HWY_EXPORT(max_rows_f32);
+HWY_EXPORT(min_rows_f32);
 }  // namespace sluice::operations
 
 namespace sluice::host {
@@ -339,17 +400,23 @@ void affine_f32(const scaled_and_shifted<float>& function, const float* x, const
                 const float* bias, std::int64_t count, float* y) {
   HWY_DYNAMIC_DISPATCH(affine_f32)(function, x, scale, bias, count, y);
 }
-double sum_f32(const float* x, std::int64_t count) {
-  return HWY_DYNAMIC_DISPATCH(sum_f32)(x, count);
+double sum_f32(sum_term term, const float* x, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(sum_f32)(term, x, count);
 }
 float max_f32(const float* x, std::int64_t count) {
   return HWY_DYNAMIC_DISPATCH(max_f32)(x, count);
 }
-void sum_rows_f32(const f32_rows& rows, std::int64_t count, double* sums) {
-  HWY_DYNAMIC_DISPATCH(sum_rows_f32)(rows, count, sums);
+float min_f32(const float* x, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(min_f32)(x, count);
+}
+void sum_rows_f32(sum_term term, const f32_rows& rows, std::int64_t count, double* sums) {
+  HWY_DYNAMIC_DISPATCH(sum_rows_f32)(term, rows, count, sums);
 }
 void max_rows_f32(const f32_rows& rows, std::int64_t count, float* largest) {
   HWY_DYNAMIC_DISPATCH(max_rows_f32)(rows, count, largest);
+}
+void min_rows_f32(const f32_rows& rows, std::int64_t count, float* smallest) {
+  HWY_DYNAMIC_DISPATCH(min_rows_f32)(rows, count, smallest);
 }
 
 }  // namespace sluice::host

@@ -26,20 +26,27 @@ void unary_f32(const operations::unary_map<float>& function, const float* x, std
 void affine_f32(const operations::scaled_and_shifted<float>& function, const float* x,
                 const float* scale, const float* bias, std::int64_t count, float* y);
 
-/// The sum of `count` elements in f64.
-[[nodiscard]] double sum_f32(const float* x, std::int64_t count);
+/// What is added of each element.
+enum class sum_term { number, magnitude, square };
+/// The sum of the terms of `count` elements in f64.
+[[nodiscard]] double sum_f32(sum_term term, const float* x, std::int64_t count);
 /// The largest of `count` elements, as `larger` orders them; -infinity if there are none.
 [[nodiscard]] float max_f32(const float* x, std::int64_t count);
+/// The smallest of `count` elements, as `smaller` orders them; infinity if there are none.
+[[nodiscard]] float min_f32(const float* x, std::int64_t count);
 /// Rows of `count` elements, `distance` elements apart.
 struct f32_rows {
   const float* x;
   std::int64_t distance;
   std::int64_t rows;
 };
-/// sums[i] += the sum of element i of all rows, in f64.
-void sum_rows_f32(const f32_rows& rows, std::int64_t count, double* sums);
+/// sums[i] += the sum of the terms of element i of all rows, in f64.
+void sum_rows_f32(sum_term term, const f32_rows& rows, std::int64_t count, double* sums);
 /// largest[i] = the larger one of it and the largest element i of all rows, as `larger` orders
 /// them.
 void max_rows_f32(const f32_rows& rows, std::int64_t count, float* largest);
+/// smallest[i] = the smaller one of it and the smallest element i of all rows, as `smaller` orders
+/// them.
+void min_rows_f32(const f32_rows& rows, std::int64_t count, float* smallest);
 
 }  // namespace sluice::host

@@ -4,9 +4,8 @@
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/strided_map.hpp"
+#include "operations/elementwise/vectors.cuh"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -35,31 +34,6 @@ __global__ void __launch_bounds__(threads_per_block)
        i < layout.count; i += stride) {
     body(layout, position_of(layout, i));
   }
-}
-
-/// Elements that are read or written at once.
-template <class Element, int Size>
-struct alignas(Size * sizeof(Element)) element_vector {
-  Element elements[Size];
-};
-
-[[nodiscard]] __device__ inline float to_f32(float x) {
-  return x;
-}
-[[nodiscard]] __device__ inline float to_f32(__half x) {
-  return __half2float(x);
-}
-[[nodiscard]] __device__ inline float to_f32(__nv_bfloat16 x) {
-  return __bfloat162float(x);
-}
-__device__ inline void put_f32(float& target, float value) {
-  target = value;
-}
-__device__ inline void put_f32(__half& target, float value) {
-  target = __float2half_rn(value);
-}
-__device__ inline void put_f32(__nv_bfloat16& target, float value) {
-  target = __float2bfloat16_rn(value);
 }
 
 __device__ inline void put_f32(std::uint8_t& target, float value) {

@@ -17,11 +17,6 @@ namespace {
 
 using operations::map_layout;
 using operations::reduce_call;
-using operations::reduction_kind;
-
-static_assert(static_cast<int>(reduction::sum) == static_cast<int>(reduction_kind::sum) &&
-              static_cast<int>(reduction::mean) == static_cast<int>(reduction_kind::mean) &&
-              static_cast<int>(reduction::max) == static_cast<int>(reduction_kind::max));
 
 /// Which dimensions are reduced.
 std::array<bool, extents::max_rank> reduced_dimensions(const reduce& op, const tensor_spec& x) {
@@ -38,9 +33,20 @@ std::array<bool, extents::max_rank> reduced_dimensions(const reduce& op, const t
   return is_reduced;
 }
 
+/// Whether an enumerator is one of some.
+template <class... Kinds>
+bool is_one_of(reduction kind, Kinds... kinds) {
+  return ((kind == kinds) || ...);
+}
+
 element_type result_type(reduction kind, element_type x) {
-  if (kind == reduction::max || x >= element_type::f16) return x;
-  if (kind == reduction::mean) return element_type::f64;
+  if (is_one_of(kind, reduction::argmax, reduction::argmin)) return element_type::i64;
+  if (is_one_of(kind, reduction::any, reduction::all)) return element_type::boolean;
+  if (is_one_of(kind, reduction::max, reduction::min) || x >= element_type::f16) return x;
+  if (is_one_of(kind, reduction::mean, reduction::l2, reduction::log_sum, reduction::log_sum_exp,
+                reduction::variance)) {
+    return element_type::f64;
+  }
   const bool is_unsigned = x == element_type::u8 || x == element_type::u16 ||
                            x == element_type::u32 || x == element_type::u64;
   return is_unsigned ? element_type::u64 : element_type::i64;
@@ -63,6 +69,7 @@ void distribute(reduce_call& call) {
   constexpr std::int64_t most_lanes = 256;
   constexpr std::int64_t wanted_threads = 65536;
   constexpr std::int64_t least_of_thread = 8;
+  call.part_length = call.reduced.count;
   if (call.results.count == 0 || call.reduced.count == 0) return;
   if (smallest_stride(call.reduced, 0) <= smallest_stride(call.results, 1)) {
     const auto lane_count = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
@@ -74,19 +81,30 @@ void distribute(reduce_call& call) {
   const auto parts = std::min(wanted_threads / call.lanes / call.results.count,
                               call.reduced.count / (call.lanes * least_of_thread));
   if (parts < 2) return;
-  // Every part has elements.
-  const auto length = (call.reduced.count + parts - 1) / parts;
-  call.parts = (call.reduced.count + length - 1) / length;
-  constexpr std::int64_t largest_number = 16;
+  // Every part has elements, and begins with a vector of 16 bytes.
+  constexpr std::int64_t most_of_vector = 16;
+  call.part_length = (call.reduced.count + parts - 1) / parts;
+  call.part_length = (call.part_length + most_of_vector - 1) / most_of_vector * most_of_vector;
+  call.parts = (call.reduced.count + call.part_length - 1) / call.part_length;
+  constexpr std::int64_t largest_number = 24;
   call.key.workspace_bytes = static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * largest_number)));
 }
 
 reduce_call infer(const reduce& op, inference& inference) {
   const auto& x = inference.require(op.x);
-  operations::require_enumerator("kind", op.kind, reduction::max);
-  if (op.kind == reduction::max && operations::is_complex(x.type)) {
+  operations::require_enumerator("kind", op.kind, reduction::argmin);
+  if (operations::is_complex(x.type) &&
+      !is_one_of(op.kind, reduction::sum, reduction::mean, reduction::product)) {
     throw inference.refusal(op.x, "is of type ", x.type, ", but must be real");
+  }
+  const bool finds_positions = is_one_of(op.kind, reduction::argmax, reduction::argmin);
+  if (op.correction < 0 || (op.correction != 0 && op.kind != reduction::variance)) {
+    throw invalid_argument("correction", "is " + std::to_string(op.correction) +
+                                             ", but must be 0, or at least 0 for a variance");
+  }
+  if (op.last && !finds_positions) {
+    throw invalid_argument("last", "is true, but only argmax and argmin have it");
   }
   const auto is_reduced = reduced_dimensions(op, x);
   extents kept_shape;
@@ -107,16 +125,28 @@ reduce_call infer(const reduce& op, inference& inference) {
     if (!is_reduced[d]) kept_y.push_back(y.strides[i]);
     if (!is_reduced[d] || op.keep_dims) ++i;
   }
+  // The strides of the elements' numbers; without numbers, those of x, which merge as x does.
+  std::int64_t step = 1;
+  extents positions = reduced_x;
+  for (std::size_t d = reduced_shape.size(); finds_positions && d-- > 0;) {
+    positions[d] = step;
+    step *= std::max<std::int64_t>(reduced_shape[d], 1);
+  }
   reduce_call call;
   call.results = operations::make_layout<2>(kept_shape, {kept_y, kept_x}, {type, x.type});
-  call.reduced = operations::make_layout<1>(reduced_shape, {reduced_x}, {x.type});
-  call.kind = static_cast<reduction_kind>(op.kind);
+  call.reduced =
+      operations::make_layout<2>(reduced_shape, {reduced_x, positions}, {x.type, x.type});
+  call.kind = op.kind;
+  call.last = op.last;
+  call.correction = op.correction;
   if (call.results.count == 0) {
     inference.ignore(op.x);
     inference.ignore(op.y);
     return call;
   }
-  if (call.reduced.count == 0 && op.kind != reduction::sum) {
+  if (call.reduced.count == 0 &&
+      (finds_positions ||
+       is_one_of(op.kind, reduction::mean, reduction::max, reduction::min, reduction::variance))) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to reduce");
   }
   distribute(call);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/reduce_call.hpp"
+#include "operations/elementwise/vectors.cuh"
 
 #include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 namespace sluice::operations {
 namespace {
@@ -11,33 +16,212 @@ constexpr unsigned threads_per_block = 256;
 // Beyond this the loops in the kernels take the rest.
 constexpr std::int64_t max_blocks = 16384;
 
-/// Combines the values of groups of `lanes` neighbouring threads. The first thread of a group gets
-/// the result.
-template <class Reducer>
-__device__ typename Reducer::value combine_lanes(typename Reducer::value total, unsigned lanes) {
-  // Memory for any type: a variable of a template parameter's type would need its constructor.
-  alignas(16) __shared__ unsigned char memory[threads_per_block * sizeof(total)];
-  auto* const values = reinterpret_cast<typename Reducer::value*>(memory);
-  values[threadIdx.x] = total;
-  __syncthreads();
-  for (unsigned half = lanes / 2; half > 0; half /= 2) {
-    if (threadIdx.x % lanes < half) {
-      values[threadIdx.x] = Reducer::combine(values[threadIdx.x], values[threadIdx.x + half]);
-    }
-    __syncthreads();
+template <storage Type>
+using constant = std::integral_constant<storage, Type>;
+
+/// The value of the thread `distance` threads further, of the same group of `width` threads.
+template <class Value>
+[[nodiscard]] __device__ Value value_from(const Value& value, unsigned distance, unsigned width) {
+  static_assert(sizeof(Value) % sizeof(unsigned) == 0);
+  unsigned words[sizeof(Value) / sizeof(unsigned)];
+  memcpy(words, &value, sizeof value);
+  for (unsigned& word : words) {
+    word = __shfl_down_sync(~0U, word, distance, static_cast<int>(width));
   }
-  const auto combined = values[threadIdx.x];
-  __syncthreads();
-  return combined;
+  Value other;
+  memcpy(&other, words, sizeof other);
+  return other;
 }
 
-/// The share of each part of the elements of a result.
-[[nodiscard]] __device__ std::int64_t part_length(const reduce_call& call) {
-  return (call.reduced.count + call.parts - 1) / call.parts;
+/// Combines the values of groups of `lanes` neighbouring threads, a power of two. All threads of
+/// the block call it. The first thread of a group gets the result.
+template <class Reducer>
+__device__ typename Reducer::value combine_lanes(const Reducer& reducer,
+                                                 typename Reducer::value total, unsigned lanes) {
+  using value = typename Reducer::value;
+  constexpr unsigned warp = 32;
+  // The loops stay loops: copies of them would make the kernels much larger.
+  const auto combine_warp = [&](unsigned width) {
+#pragma unroll 1
+    for (unsigned distance = width / 2; distance > 0; distance /= 2) {
+      total = reducer.combine(total, value_from(total, distance, width));
+    }
+  };
+  combine_warp(lanes < warp ? lanes : warp);
+  if (lanes <= warp) return total;
+  // Memory for any type: a variable of a template parameter's type would need its constructor.
+  alignas(16) __shared__ unsigned char memory[threads_per_block / warp * sizeof(value)];
+  auto* const of_warps = reinterpret_cast<value*>(memory);
+  __syncthreads();
+  if (threadIdx.x % warp == 0) of_warps[threadIdx.x / warp] = total;
+  __syncthreads();
+  if (threadIdx.x % lanes == 0) {
+#pragma unroll 1
+    for (unsigned i = 1; i < lanes / warp; ++i) {
+      total = reducer.combine(total, of_warps[threadIdx.x / warp + i]);
+    }
+  }
+  return total;
 }
+
+/// Several elements, with one choice of their type for all of them.
+template <class T, int Count>
+__device__ void load_several(storage type, const void* source, const std::int64_t (&offsets)[Count],
+                             T (&values)[Count]) {
+  const auto load_as = [&](auto constant) {
+    for (int k = 0; k < Count; ++k) values[k] = load<T>(constant.value, source, offsets[k]);
+  };
+  const auto try_types = [&](auto... constants) {
+    (void)((type == constants.value && (load_as(constants), true)) || ...);
+  };
+  if constexpr (is_complex_v<T>) {
+    try_types(constant<storage::c64>(), constant<storage::c128>());
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    load_as(constant<storage::u64>());
+  } else {
+    if constexpr (std::is_floating_point_v<T>) {
+      try_types(constant<storage::f16>(), constant<storage::bf16>(), constant<storage::f32>(),
+                constant<storage::f64>(), constant<storage::u64>());
+    }
+    if (type < storage::f16 && type != storage::u64) {
+      for (int k = 0; k < Count; ++k) values[k] = load<T>(type, source, offsets[k]);
+    }
+  }
+}
+
+/// How a kernel reads the elements of a result.
+///@{
+struct strided_elements {
+  template <class Reducer>
+  __device__ static void add(const Reducer& reducer, typename Reducer::value& total,
+                             const reduce_call& call, const void* x, std::int64_t row,
+                             std::int64_t begin, std::int64_t end, unsigned lane, unsigned lanes) {
+#pragma unroll 1
+    for (std::int64_t i = begin + lane; i < end; i += lanes) {
+      const auto element = position_of(call.reduced, i);
+      reducer.add(
+          total,
+          load<typename Reducer::element>(call.results.types[1], x, row + element.offsets[0]),
+          element.offsets[1]);
+    }
+  }
+};
+/// The larger and the smaller number in f32, as `larger` and `smaller` order them.
+///@{
+[[nodiscard]] __device__ inline float larger_f32(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return larger(a, b);
+#endif
+}
+[[nodiscard]] __device__ inline float smaller_f32(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return smaller(a, b);
+#endif
+}
+///@}
+
+/// The sum of the elements of a vector. Conversions to f64 are slow, so that 16-bit elements are
+/// added in f32, which holds their sums to its last bit: divided by their number, so that they do
+/// not overflow.
+///@{
+[[nodiscard]] __device__ inline double sum_of(const element_vector<float, 4>& v) {
+  return (static_cast<double>(v.elements[0]) + static_cast<double>(v.elements[1])) +
+         (static_cast<double>(v.elements[2]) + static_cast<double>(v.elements[3]));
+}
+template <class Element>
+[[nodiscard]] __device__ double sum_of(const element_vector<Element, 8>& v) {
+  constexpr float share = 0.125F;
+  float parts[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) parts[j] = to_f32(v.elements[j]) * share;
+  return 8 * static_cast<double>(((parts[0] + parts[1]) + (parts[2] + parts[3])) +
+                                 ((parts[4] + parts[5]) + (parts[6] + parts[7])));
+}
+///@}
+
+/// Without gaps, 16 bytes at a time. Rows begin at multiples of 16 bytes.
+template <class Element>
+struct flat_elements {
+  template <class Reducer>
+  __device__ static void add(const Reducer& reducer, typename Reducer::value& total,
+                             const reduce_call&, const void* x, std::int64_t row,
+                             std::int64_t begin, std::int64_t end, unsigned lane, unsigned lanes) {
+    constexpr int size = 16 / sizeof(Element);
+    using vector = element_vector<Element, size>;
+    const auto* const elements = static_cast<const Element*>(x) + row;
+    const auto* const vectors = reinterpret_cast<const vector*>(elements);
+    const std::int64_t last = end / size;
+    if constexpr (std::is_same_v<Reducer, sum_reducer<double>>) {
+      if (reducer.is_plain()) {
+        // Without the choice of a term, so that loads of several vectors are in flight.
+#pragma unroll 4
+        for (std::int64_t i = begin / size + lane; i < last; i += lanes) {
+          total += sum_of(vectors[i]);
+        }
+        begin = last * size;
+      }
+    } else if constexpr (std::is_same_v<Reducer, extremum_reducer<double>>) {
+      float extremum = reducer.is_max ? -INFINITY : INFINITY;
+#pragma unroll 4
+      for (std::int64_t i = begin / size + lane; i < last; i += lanes) {
+        const vector v = vectors[i];
+#pragma unroll
+        for (int j = 0; j < size; ++j) {
+          const float x = to_f32(v.elements[j]);
+          extremum = reducer.is_max ? larger_f32(extremum, x) : smaller_f32(extremum, x);
+        }
+      }
+      reducer.add(total, static_cast<double>(extremum), 0);
+      begin = last * size;
+    } else if constexpr (std::is_same_v<Reducer, position_reducer<double>>) {
+      if (!reducer.last) {
+        float largest = -INFINITY;
+        std::int64_t best = -1;
+#pragma unroll 2
+        for (std::int64_t i = begin / size + lane; i < last; i += lanes) {
+          const vector v = vectors[i];
+#pragma unroll
+          for (int j = 0; j < size; ++j) {
+            const float x = to_f32(v.elements[j]);
+            const float candidate = reducer.is_max ? x : -x;
+            // Larger, the first one, or the first NaN.
+            if ((!(candidate <= largest) && largest == largest) || best < 0) {
+              largest = candidate;
+              best = i * size + j;
+            }
+          }
+        }
+        if (best >= 0) {
+          reducer.add(total, static_cast<double>(reducer.is_max ? largest : -largest), best);
+        }
+        begin = last * size;
+      }
+    }
+#pragma unroll 1
+    for (std::int64_t i = begin / size + lane; i < last; i += lanes) {
+      const vector v = vectors[i];
+#pragma unroll
+      for (int j = 0; j < size; ++j) {
+        reducer.add(total, static_cast<double>(to_f32(v.elements[j])), i * size + j);
+      }
+    }
+    for (std::int64_t i = last * size + lane; i < end; i += lanes) {
+      reducer.add(total, static_cast<double>(to_f32(elements[i])), i);
+    }
+  }
+};
+///@}
 
 // Unit u is part u / results of result u % results.
-template <class Reducer>
+template <class Reducer, class Elements>
 __global__ void __launch_bounds__(threads_per_block)
     reduce_kernel(Reducer reducer, const __grid_constant__ reduce_call call, const void* x, void* y,
                   void* workspace) {
@@ -46,29 +230,24 @@ __global__ void __launch_bounds__(threads_per_block)
   const unsigned lane = threadIdx.x % lanes;
   const std::int64_t units = call.results.count * call.parts;
   const std::int64_t units_of_block = threads_per_block / lanes;
-  const std::int64_t length = part_length(call);
   for (std::int64_t first = blockIdx.x * units_of_block; first < units;
        first += gridDim.x * units_of_block) {
     const std::int64_t unit = first + threadIdx.x / lanes;
-    value total = Reducer::identity();
+    value total = reducer.identity();
     map_position<2> position{};
     if (unit < units) {
       const auto split = divide(unit, call.results.count);
       position = position_of(call.results, split.remainder);
-      const std::int64_t begin = split.value * length;
-      const std::int64_t end =
-          begin + length < call.reduced.count ? begin + length : call.reduced.count;
-      for (std::int64_t i = begin + lane; i < end; i += lanes) {
-        total = Reducer::combine(
-            total, load<value>(call.results.types[1], x,
-                               position.offsets[1] + position_of(call.reduced, i).offsets[0]));
-      }
+      const std::int64_t begin = split.value * call.part_length;
+      const std::int64_t end = begin + call.part_length < call.reduced.count
+                                   ? begin + call.part_length
+                                   : call.reduced.count;
+      Elements::add(reducer, total, call, x, position.offsets[1], begin, end, lane, lanes);
     }
-    const value combined = combine_lanes<Reducer>(total, lanes);
+    const value combined = combine_lanes(reducer, total, lanes);
     if (unit >= units || lane != 0) continue;
     if (call.parts == 1) {
-      store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
-                             reducer.finish(combined));
+      store_result(call.results.types[0], y, position.offsets[0], reducer.finish(combined));
     } else {
       static_cast<value*>(workspace)[unit] = combined;
     }
@@ -82,16 +261,52 @@ __global__ void __launch_bounds__(threads_per_block)
                    const typename Reducer::value* parts, void* y) {
   using value = typename Reducer::value;
   for (std::int64_t result = blockIdx.x; result < call.results.count; result += gridDim.x) {
-    value total = Reducer::identity();
+    value total = reducer.identity();
+#pragma unroll 1
     for (std::int64_t i = threadIdx.x; i < call.parts; i += threads_per_block) {
-      total = Reducer::combine(total, parts[i * call.results.count + result]);
+      total = reducer.combine(total, parts[i * call.results.count + result]);
     }
-    const value combined = combine_lanes<Reducer>(total, threads_per_block);
+    const value combined = combine_lanes(reducer, total, threads_per_block);
     if (threadIdx.x == 0) {
-      store<overflow::wraps>(call.results.types[0], y, position_of(call.results, result).offsets[0],
-                             reducer.finish(combined));
+      store_result(call.results.types[0], y, position_of(call.results, result).offsets[0],
+                   reducer.finish(combined));
     }
   }
+}
+
+/// The reducers for which there are kernels over elements without gaps.
+template <class Reducer>
+inline constexpr bool has_flat_kernels = false;
+template <>
+inline constexpr bool has_flat_kernels<sum_reducer<double>> = true;
+template <>
+inline constexpr bool has_flat_kernels<extremum_reducer<double>> = true;
+template <>
+inline constexpr bool has_flat_kernels<position_reducer<double>> = true;
+
+/// Calls `run` with the elements of a type that kernels read 16 bytes at a time.
+/// @return whether there are such
+template <class Reducer, class Run>
+[[nodiscard]] bool with_flat_elements(storage type, const Run& run) {
+  if constexpr (has_flat_kernels<Reducer>) {
+    if (type == storage::f32) return run(flat_elements<float>()), true;
+    if (type == storage::f16) return run(flat_elements<__half>()), true;
+    if (type == storage::bf16) return run(flat_elements<__nv_bfloat16>()), true;
+  }
+  return false;
+}
+
+/// Whether the elements of each result have no gaps and begin at multiples of 16 bytes.
+[[nodiscard]] bool has_flat_rows(const reduce_call& call, const void* x) {
+  const std::int64_t size = call.results.types[1] == storage::f32 ? 4 : 8;
+  if (call.reduced.rank != 1 || call.reduced.strides[0][0] != 1 ||
+      reinterpret_cast<std::uintptr_t>(x) % 16 != 0) {
+    return false;
+  }
+  for (int d = 0; d < call.results.rank; ++d) {
+    if (call.results.shape[d] > 1 && call.results.strides[1][d] % size != 0) return false;
+  }
+  return true;
 }
 
 [[nodiscard]] unsigned blocks_for(std::int64_t count) {
@@ -107,10 +322,22 @@ struct reduce_launcher {
 
   template <class Reducer>
   int operator()(const Reducer& reducer) const {
-    const std::int64_t units_of_block = threads_per_block / call.lanes;
     const std::int64_t units = call.results.count * call.parts;
-    reduce_kernel<<<blocks_for((units + units_of_block - 1) / units_of_block), threads_per_block, 0,
-                    stream>>>(reducer, call, x, y, workspace);
+    const auto run = [&](auto elements, const reduce_call& used) {
+      const std::int64_t units_of_block = threads_per_block / used.lanes;
+      reduce_kernel<Reducer, decltype(elements)>
+          <<<blocks_for((units + units_of_block - 1) / units_of_block), threads_per_block, 0,
+             stream>>>(reducer, used, x, y, workspace);
+    };
+    const bool is_flat = has_flat_rows(call, x) &&
+                         with_flat_elements<Reducer>(call.results.types[1], [&](auto elements) {
+                           // Threads with at least two vectors.
+                           auto used = call;
+                           while (used.lanes > 1 && used.lanes * 16 > used.part_length)
+                             used.lanes /= 2;
+                           run(elements, used);
+                         });
+    if (!is_flat) run(strided_elements(), call);
     const cudaError_t result = cudaGetLastError();
     if (result != cudaSuccess || call.parts == 1) return result;
     combine_kernel<<<blocks_for(call.results.count), threads_per_block, 0, stream>>>(
@@ -123,20 +350,27 @@ struct reduce_loader {
   template <class Reducer>
   int operator()(const Reducer&) const {
     cudaFuncAttributes attributes;
-    const cudaError_t result = cudaFuncGetAttributes(&attributes, reduce_kernel<Reducer>);
-    return result != cudaSuccess ? result
-                                 : cudaFuncGetAttributes(&attributes, combine_kernel<Reducer>);
+    cudaError_t status = cudaFuncGetAttributes(&attributes, combine_kernel<Reducer>);
+    const auto load_kernel = [&](auto elements) {
+      if (status != cudaSuccess) return;
+      status = cudaFuncGetAttributes(&attributes, reduce_kernel<Reducer, decltype(elements)>);
+    };
+    load_kernel(strided_elements());
+    for (const auto type : {storage::f32, storage::f16, storage::bf16}) {
+      (void)with_flat_elements<Reducer>(type, load_kernel);
+    }
+    return status;
   }
 };
 
 }  // namespace
 
 int load_reduce() {
-  for (int type = 0; type <= static_cast<int>(storage::c128); ++type) {
-    for (const auto kind : {reduction_kind::sum, reduction_kind::mean, reduction_kind::max}) {
+  for (const auto type : {storage::i64, storage::u64, storage::f64, storage::c128}) {
+    for (int kind = 0; kind < reduction_count; ++kind) {
       reduce_call call{};
-      call.results.types[1] = static_cast<storage>(type);
-      call.kind = kind;
+      call.results.types[1] = type;
+      call.kind = static_cast<reduction>(kind);
       const int status = visit(call, reduce_loader{});
       if (status != 0) return status;
     }

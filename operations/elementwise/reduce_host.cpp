@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 
 namespace sluice::host {
 namespace {
@@ -28,26 +30,34 @@ std::int64_t last_stride(const map_layout<Operands>& layout, int operand) {
 }
 
 /// How f32 is reduced with the loops of f32_loops.hpp.
+///@{
 struct f32_sum {
   using value = double;
   sum_reducer<double> reducer;
-  static void combine(double& accumulator, const float* x, std::int64_t count) {
-    accumulator += sum_f32(x, count);
+  sum_term term;
+  void combine(double& accumulator, const float* x, std::int64_t count) const {
+    accumulator += sum_f32(term, x, count);
   }
-  static void combine_each(double* accumulators, const f32_rows& rows, std::int64_t count) {
-    sum_rows_f32(rows, count, accumulators);
+  void combine_each(double* accumulators, const f32_rows& rows, std::int64_t count) const {
+    sum_rows_f32(term, rows, count, accumulators);
   }
 };
-struct f32_max {
+struct f32_extremum {
   using value = float;
-  max_reducer<float> reducer;
-  static void combine(float& accumulator, const float* x, std::int64_t count) {
-    accumulator = larger(accumulator, max_f32(x, count));
+  extremum_reducer<float> reducer;
+  void combine(float& accumulator, const float* x, std::int64_t count) const {
+    accumulator =
+        reducer.combine(accumulator, reducer.is_max ? max_f32(x, count) : min_f32(x, count));
   }
-  static void combine_each(float* accumulators, const f32_rows& rows, std::int64_t count) {
-    max_rows_f32(rows, count, accumulators);
+  void combine_each(float* accumulators, const f32_rows& rows, std::int64_t count) const {
+    if (reducer.is_max) {
+      max_rows_f32(rows, count, accumulators);
+    } else {
+      min_rows_f32(rows, count, accumulators);
+    }
   }
 };
+///@}
 
 /// Some results of a reduction. Each result is reduced by one thread, so its bits do not depend on
 /// the parts.
@@ -72,18 +82,35 @@ constexpr std::int64_t column_block = 2048;
 constexpr double vector_nanoseconds = 0.3;
 constexpr double scalar_nanoseconds = 2;
 
+/// Calls `function` with the elements of a line as f32, a block at a time.
+template <class Function>
+void for_each_block(storage type, const void* x, std::int64_t first, std::int64_t count,
+                    const Function& function) {
+  if (type == storage::f32) return function(static_cast<const float*>(x) + first, count);
+  constexpr std::int64_t block = 1024;
+  std::array<float, block> elements;
+  const auto* const source = static_cast<const std::uint16_t*>(x) + first;
+  for (std::int64_t i = 0; i < count; i += block) {
+    const auto length = std::min(block, count - i);
+    load_f32(type, source + i, length, elements.data());
+    function(elements.data(), length);
+  }
+}
+
 /// Reduces elements that lie side by side, with at least one for each result.
 template <class Reduction>
 void reduce_lines(const reduce_call& call, const results_part& part, const Reduction& reduction,
-                  const float* x, void* y) {
+                  const void* x, void* y) {
   for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
     auto accumulator = reduction.reducer.identity();
-    for_each_line(call.reduced, {}, [&](const map_position<1>& line) {
-      reduction.combine(accumulator, x + position.offsets[1] + line.offsets[0],
-                        last_extent(call.reduced));
+    for_each_line(call.reduced, {}, [&](const map_position<2>& line) {
+      for_each_block(call.results.types[1], x, position.offsets[1] + line.offsets[0],
+                     last_extent(call.reduced), [&](const float* elements, std::int64_t count) {
+                       reduction.combine(accumulator, elements, count);
+                     });
     });
-    store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
-                           reduction.reducer.finish(accumulator));
+    store_result(call.results.types[0], y, position.offsets[0],
+                 reduction.reducer.finish(accumulator));
   });
 }
 
@@ -97,57 +124,77 @@ void reduce_columns(const reduce_call& call, const results_part& part, const Red
     for (std::int64_t column = 0; column < columns; column += column_block) {
       const auto count = std::min(column_block, columns - column);
       std::fill_n(accumulators.begin(), count, reduction.reducer.identity());
-      for_each_line(call.reduced, {}, [&](const map_position<1>& row) {
+      for_each_line(call.reduced, {}, [&](const map_position<2>& row) {
         reduction.combine_each(accumulators.data(),
                                {x + line.offsets[1] + column + row.offsets[0],
                                 last_stride(call.reduced, 0), last_extent(call.reduced)},
                                count);
       });
       for (std::int64_t i = 0; i < count; ++i) {
-        store<overflow::wraps>(call.results.types[0], y,
-                               line.offsets[0] + (column + i) * last_stride(call.results, 0),
-                               reduction.reducer.finish(accumulators[static_cast<std::size_t>(i)]));
+        store_result(call.results.types[0], y,
+                     line.offsets[0] + (column + i) * last_stride(call.results, 0),
+                     reduction.reducer.finish(accumulators[static_cast<std::size_t>(i)]));
       }
     }
   });
 }
 
-/// Reduces f32 in vectors, if a dimension of x has no gaps and is long enough.
+/// Reduces f32, f16 and bf16 in vectors, if a dimension of x has no gaps and is long enough.
 /// @return whether it did
 template <class Reduction>
 bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void* x, void* y) {
   constexpr std::int64_t least = 8;
-  if (call.results.types[1] != storage::f32 || call.reduced.count == 0) return false;
-  const auto* const elements = static_cast<const float*>(x);
+  const auto type = call.results.types[1];
+  const bool is_f32 = type == storage::f32;
+  if ((!is_f32 && type != storage::f16 && type != storage::bf16) || call.reduced.count == 0) {
+    return false;
+  }
   if (last_stride(call.reduced, 0) == 1 && last_extent(call.reduced) >= least) {
     for_each_results_part(call, vector_nanoseconds, 1, [&](const results_part& part) {
-      reduce_lines(call, part, reduction, elements, y);
+      reduce_lines(call, part, reduction, x, y);
     });
     return true;
   }
-  if (last_stride(call.results, 1) == 1 && last_extent(call.results) >= least) {
+  if (is_f32 && last_stride(call.results, 1) == 1 && last_extent(call.results) >= least) {
     for_each_results_part(call, vector_nanoseconds, column_block, [&](const results_part& part) {
-      reduce_columns(call, part, reduction, elements, y);
+      reduce_columns(call, part, reduction, static_cast<const float*>(x), y);
     });
     return true;
   }
   return false;
 }
 
+/// How f32 is summed in vectors; nothing if it is not.
+std::optional<f32_sum> vector_sum(const sum_reducer<double>& reducer) {
+  switch (reducer.kind) {
+    case reduction::sum:
+    case reduction::mean:
+    case reduction::log_sum:
+      return f32_sum{reducer, sum_term::number};
+    case reduction::l1:
+      return f32_sum{reducer, sum_term::magnitude};
+    case reduction::l2:
+    case reduction::sum_of_squares:
+      return f32_sum{reducer, sum_term::square};
+    default:
+      return std::nullopt;
+  }
+}
+
 template <class Reducer>
 void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
-  using value = typename Reducer::value;
   for_each_results_part(call, scalar_nanoseconds, 1, [&](const results_part& part) {
     for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
       auto accumulator = reducer.identity();
       if (call.reduced.count != 0) {
-        for_each_position(call.reduced, [&](const map_position<1>& element) {
+        for_each_position(call.reduced, [&](const map_position<2>& element) {
           const auto offset = position.offsets[1] + element.offsets[0];
-          accumulator = reducer.combine(accumulator, load<value>(call.results.types[1], x, offset));
+          reducer.add(accumulator,
+                      load<typename Reducer::element>(call.results.types[1], x, offset),
+                      element.offsets[1]);
         });
       }
-      store<overflow::wraps>(call.results.types[0], y, position.offsets[0],
-                             reducer.finish(accumulator));
+      store_result(call.results.types[0], y, position.offsets[0], reducer.finish(accumulator));
     });
   });
 }
@@ -163,11 +210,12 @@ struct reduction_runner {
     return 0;
   }
   int operator()(const sum_reducer<double>& reducer) const {
-    if (!reduce_f32(call, f32_sum{reducer}, x, y)) reduce_any(call, reducer, x, y);
+    const auto sum = vector_sum(reducer);
+    if (!sum || !reduce_f32(call, *sum, x, y)) reduce_any(call, reducer, x, y);
     return 0;
   }
-  int operator()(const max_reducer<double>& reducer) const {
-    if (!reduce_f32(call, f32_max{}, x, y)) reduce_any(call, reducer, x, y);
+  int operator()(const extremum_reducer<double>& reducer) const {
+    if (!reduce_f32(call, f32_extremum{{reducer.is_max}}, x, y)) reduce_any(call, reducer, x, y);
     return 0;
   }
 };

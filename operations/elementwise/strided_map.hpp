@@ -60,6 +60,10 @@ template <int Operands>
 [[nodiscard]] SLUICE_HOST_DEVICE inline map_position<Operands> position_of(
     const map_layout<Operands>& layout, std::int64_t index) noexcept {
   map_position<Operands> position{};
+  // Copies of the loop would make every kernel larger, and hardly faster.
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
   for (int d = layout.rank - 1; d > 0; --d) {
     const auto split = divide(index, layout.shape[d]);
     for (int k = 0; k < Operands; ++k)

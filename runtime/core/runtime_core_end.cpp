@@ -35,7 +35,9 @@ bool runtime_core::drain(std::chrono::milliseconds timeout) noexcept {
 
 bool runtime_core::launching() const noexcept {
   bool any = false;
-  for_each_timeline([&](timeline& t) { any = any || t.has_reservations(); });
+  // Frees of the reclaim thread are no launches; `finish_frees` waits for them.
+  for_each_timeline(
+      [&](timeline& t) { any = any || (&t != reclaim_timeline_ && t.has_reservations()); });
   return any;
 }
 
@@ -158,10 +160,12 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
   }
   // Other threads may be completing frees. A recorder between preflight and commit completes its
   // own. A launch without blocks has a reservation.
-  while ((blocks() != 0 || launching()) && std::chrono::steady_clock::now() < end) {
+  bool recorded = blocks() != 0 || launching();
+  while (recorded && std::chrono::steady_clock::now() < end) {
     says("a launch between preflight and commit, or a free in another thread");
     if (giving_back) releases_->drain();  // no other thread makes frees that may call the driver
     std::this_thread::sleep_for(std::chrono::microseconds(50));
+    recorded = blocks() != 0 || launching();
   }
   // No preflight has succeeded since the blocks began to die, so these are the last launches.
   (void)finish_launches(end, timeout);
@@ -170,7 +174,8 @@ void runtime_core::end_work(std::chrono::milliseconds timeout) noexcept {
     says("imported memory that is still in use or is being returned to its producer");
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  const bool recorded = blocks() != 0 || launching();
+  // Losing the device may have ended them.
+  recorded = recorded && (blocks() != 0 || launching());
   const bool imported = !giving_back && reclaimer_.foreign() != 0;
   if (recorded || giving_back || reclaimer_.deferrals() != 0 ||
       exports_.load(std::memory_order_acquire) != 0) {

@@ -162,7 +162,7 @@ sample make_conv2d(session& s, const sample_options& options) {
 
 mistakes conv2d_mistakes(session& s, session& elsewhere) {
   const auto numbers = [&](const extents& shape) {
-    return tensor(s.put(s.numbers<float>(elements(shape)))).reshape(shape);
+    return tensor(s.put(s.numbers<float>(element_count(shape)))).reshape(shape);
   };
   const auto contents = s.numbers<float>(2 * 6 * 4 * 3);
   const auto output = s.put(contents);
@@ -527,12 +527,20 @@ auto starter(Spawn spawn) {
   };
 }
 
+/// A dnn actor that computes convolutions.
+caf::actor start_dnn(session& s, std::shared_ptr<kernel_trace> trace) {
+  if (!has_convolutions(s.device().id().kind)) {
+    throw error(errc::unsupported, "this build has no dnn library for the device");
+  }
+  return untyped(spawn_dnn(s.system(), s.service(), std::move(trace)));
+}
+
 }  // namespace
 
 const std::vector<library_kind>& library_kinds() {
   static const std::vector<library_kind> kinds{
       {"blas", "gemm", starter(spawn_blas), make_gemm, gemm_mistakes},
-      {"dnn", "conv2d", starter(spawn_dnn), make_conv2d, conv2d_mistakes, true},
+      {"dnn", "conv2d", start_dnn, make_conv2d, conv2d_mistakes, true},
       {"fft", "irfft", starter(spawn_fft), make_c2r, c2r_mistakes, true},
       {"rng", "random_uniform", starter(spawn_rng), make_uniform, uniform_mistakes, true},
       {"elementwise", "power_spectrum", starter(spawn_elementwise), make_power,

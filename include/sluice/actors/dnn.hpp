@@ -6,17 +6,19 @@
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/normalization.hpp>
 
 #include <memory>
 
 namespace sluice {
 
-/// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host.
-using dnn_actor = operation_actor<conv2d>;
+/// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host, and our own
+/// kernels for normalizations. A build without the library answers `conv2d` with `unsupported`.
+using dnn_actor =
+    operation_actor<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm, batch_norm>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
-/// @throws error `unsupported` if this build has no dnn library for the device
 /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `shutting_down`, `device_lost`
 [[nodiscard]] SLUICE_EXPORT dnn_actor spawn_dnn(caf::actor_system& system,
                                                 std::shared_ptr<device_service> service,
@@ -24,4 +26,6 @@ using dnn_actor = operation_actor<conv2d>;
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d)
+SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
+                sluice::log_softmax, sluice::layer_norm, sluice::rms_norm, sluice::group_norm,
+                sluice::batch_norm)

@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/reduction.hpp>
 #include <sluice/runtime/extents.hpp>
 
 #include <cstdint>
@@ -12,13 +13,6 @@
 #include <tuple>
 
 namespace sluice {
-
-/// What a reduction makes of many elements.
-enum class reduction : std::uint8_t {
-  sum,   ///< their sum; 0 if there are none
-  mean,  ///< their sum divided by their number
-  max,   ///< the largest one; NaN if one is NaN; +0 is larger than -0
-};
 
 /// Dimensions of a tensor, `{0, 1}`; by default all of them.
 struct reduced_axes : std::optional<extents> {
@@ -29,38 +23,50 @@ struct reduced_axes : std::optional<extents> {
   reduced_axes(const std::optional<extents>& axes) : optional(axes) {}  ///< some or all
 };
 
-/// The sum, the mean or the maximum of the elements of X along some of its dimensions.
+/// A number for many elements of X: of those along some of its dimensions.
 ///
 ///     reduce{.x = images, .kind = reduction::mean, .axes = {2, 3}}
+///     reduce{.x = scores, .kind = reduction::argmax, .axes = {-1}}
 ///
 /// Without `axes` all dimensions are reduced. Y has the dimensions that remain; with `keep_dims`,
 /// the reduced ones remain with extent 1.
 ///
 /// | kind | X | Y | computed in |
 /// |---|---|---|---|
-/// | sum, mean | f16, bf16, f32, f64 | type of X | f64 |
-/// | sum, mean | c64, c128 | type of X | c128 |
-/// | sum | boolean, i8, i16, i32, i64 | i64 | i64, wraps around |
-/// | sum | u8, u16, u32, u64 | u64 | u64, wraps around |
-/// | mean | boolean, integers | f64 | f64 |
-/// | max | boolean, integers, f16, bf16, f32, f64 | type of X | exact |
+/// | sum, product, l1, sum_of_squares | f16, bf16, f32, f64 | type of X | f64 |
+/// | sum, product, l1, sum_of_squares | boolean, i8, i16, i32, i64 | i64 | i64, wraps around |
+/// | sum, product, l1, sum_of_squares | u8, u16, u32, u64 | u64 | u64, wraps around |
+/// | sum, mean, product | c64, c128 | type of X | c128 |
+/// | mean, l2, log_sum, log_sum_exp, variance | f16, bf16, f32, f64 | type of X | f64 |
+/// | mean, l2, log_sum, log_sum_exp, variance | boolean, integers | f64 | f64 |
+/// | max, min | boolean, integers, f16, bf16, f32, f64 | type of X | exact |
+/// | any, all | boolean, integers, f16, bf16, f32, f64 | boolean | exact |
+/// | argmax, argmin | boolean, integers, f16, bf16, f32, f64 | i64 | exact |
 ///
-/// The host adds in order, GPUs in a tree. On one kind of device the result of a shape and its
-/// strides is always the same. All strides are allowed. X and Y share no bytes. The result is Y, a
-/// new row-major tensor if it is not given.
+/// The host adds in order, GPUs in a tree. On one kind of device the result of a shape, its strides
+/// and the alignment of its address is always the same. All strides are allowed. X and Y share no
+/// bytes. The result is Y, a new row-major tensor if it is not given.
 struct reduce {
-  operand x{};                      ///< X; for mean and max with an element for each result
+  operand x{};                      ///< X
   reduction kind = reduction::sum;  ///< what is computed
   reduced_axes axes{};              ///< reduced dimensions, each once; negative: from the last
   bool keep_dims = false;           ///< whether reduced dimensions remain, with extent 1
-  operand y{};                      ///< Y
+  /// The variance divides by the number of elements minus `correction`: 1 estimates the variance of
+  /// a population from a sample. At least 0, and 0 for all other kinds. The result is NaN or
+  /// infinity if there are not more elements.
+  std::int64_t correction = 0;
+  /// For argmax and argmin: the last one of equal elements instead of the first. False for all
+  /// other kinds.
+  bool last = false;
+  operand y{};  ///< Y
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
-    return std::make_tuple(input("x", &reduce::x), parameter("kind", &reduce::kind),
-                           parameter("axes", &reduce::axes),
-                           parameter("keep_dims", &reduce::keep_dims), output("y", &reduce::y));
+    return std::make_tuple(
+        input("x", &reduce::x), parameter("kind", &reduce::kind), parameter("axes", &reduce::axes),
+        parameter("keep_dims", &reduce::keep_dims), parameter("correction", &reduce::correction),
+        parameter("last", &reduce::last), output("y", &reduce::y));
   }
 };
 

@@ -5,6 +5,7 @@
 #include "tests/support/random_values.hpp"
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +14,11 @@
 #include <vector>
 
 namespace sluice::test {
+
+/// Whether this build has a library for convolutions on devices of a kind.
+[[nodiscard]] inline bool has_convolutions(device_kind kind) {
+  return descriptor_of(operation_type<conv2d>{}).makes_plans(kind);
+}
 
 /// A convolution without its operands.
 struct conv2d_description {
@@ -44,7 +50,7 @@ inline extents output_shape(const conv2d_description& d) {
 }
 
 /// The number of elements of a shape.
-inline std::size_t elements(const extents& shape) {
+inline std::size_t element_count(const extents& shape) {
   std::size_t count = 1;
   for (const auto extent : shape) count *= static_cast<std::size_t>(extent);
   return count;
@@ -86,8 +92,8 @@ inline conv2d_description random_conv2d_description(std::mt19937_64& generator) 
 /// A problem with random operands.
 inline conv2d_problem random_conv2d(const conv2d_description& d, std::mt19937_64& generator) {
   conv2d_problem p{.description = d};
-  p.x = random_values<float>(generator, elements(d.x));
-  p.w = random_values<float>(generator, elements(d.w));
+  p.x = random_values<float>(generator, element_count(d.x));
+  p.w = random_values<float>(generator, element_count(d.w));
   p.bias = random_values<float>(generator, d.has_bias ? static_cast<std::size_t>(d.w[0]) : 0);
   return p;
 }

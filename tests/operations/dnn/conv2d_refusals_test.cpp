@@ -33,8 +33,7 @@ class conv2d_refusals : public executor_test {
   void SetUp() override {
     executor_test::SetUp();
     if (IsSkipped()) return;
-    const auto kind = runtime().device().id().kind;
-    if (!descriptor_of(operation_type<conv2d>{}).makes_plans(kind)) {
+    if (!has_convolutions(runtime().device().id().kind)) {
       GTEST_SKIP() << "this build has no dnn library for the device";
     }
     const auto memory = [&](const extents& shape, allocation_tag name) {

@@ -21,6 +21,7 @@ namespace sluice::test {
 namespace {
 
 using namespace operations;
+using host::sum_term;
 
 constexpr std::size_t largest_element = 16;
 
@@ -216,19 +217,26 @@ TEST_F(f32_loops, sums) {
     const auto n = count();
     const auto x = finite_floats(n);
     long double sum = 0;
-    long double size = 0;
+    long double magnitudes = 0;
+    long double squares = 0;
     for (const float value : x) {
       sum += value;
-      size += std::fabs(value);
+      magnitudes += std::fabs(value);
+      squares += static_cast<long double>(value) * value;
     }
     for_each_vector_target([&] {
-      EXPECT_NEAR(host::sum_f32(x.data(), n), static_cast<double>(sum),
-                  static_cast<double>(size) * 1e-14);
+      const auto expect_sum = [&](sum_term term, long double expected, long double size) {
+        EXPECT_NEAR(host::sum_f32(term, x.data(), n), static_cast<double>(expected),
+                    static_cast<double>(size) * 1e-14);
+      };
+      expect_sum(sum_term::number, sum, magnitudes);
+      expect_sum(sum_term::magnitude, magnitudes, magnitudes);
+      expect_sum(sum_term::square, squares, squares);
     });
   });
 }
 
-TEST_F(f32_loops, sums_and_maxima_of_rows) {
+TEST_F(f32_loops, sums_and_extrema_of_rows) {
   many_times([&] {
     const auto n = count();
     const auto rows = between(0, 11);
@@ -237,32 +245,48 @@ TEST_F(f32_loops, sums_and_maxima_of_rows) {
     const auto anything = floats(rows * distance + n);
     for_each_vector_target([&] {
       std::vector<double> sums(static_cast<std::size_t>(n), 0.5);
+      std::vector<double> squares(static_cast<std::size_t>(n), 0.5);
       std::vector<float> maxima(static_cast<std::size_t>(n), -3.0F);
-      host::sum_rows_f32({numbers.data(), distance, rows}, n, sums.data());
+      std::vector<float> minima(static_cast<std::size_t>(n), 3.0F);
+      host::sum_rows_f32(sum_term::number, {numbers.data(), distance, rows}, n, sums.data());
+      host::sum_rows_f32(sum_term::square, {numbers.data(), distance, rows}, n, squares.data());
       host::max_rows_f32({anything.data(), distance, rows}, n, maxima.data());
+      host::min_rows_f32({anything.data(), distance, rows}, n, minima.data());
       for (std::int64_t i = 0; i < n; ++i) {
+        const auto k = static_cast<std::size_t>(i);
         long double sum = 0.5L;
+        long double square_sum = 0.5L;
         float largest = -3.0F;
+        float smallest = 3.0F;
         for (std::int64_t row = 0; row < rows; ++row) {
-          sum += numbers[static_cast<std::size_t>(row * distance + i)];
-          largest = larger(largest, anything[static_cast<std::size_t>(row * distance + i)]);
+          const auto at = static_cast<std::size_t>(row * distance + i);
+          sum += numbers[at];
+          square_sum += static_cast<long double>(numbers[at]) * numbers[at];
+          largest = larger(largest, anything[at]);
+          smallest = smaller(smallest, anything[at]);
         }
-        EXPECT_NEAR(sums[static_cast<std::size_t>(i)], static_cast<double>(sum), 1e-10);
-        EXPECT_TRUE(same(maxima[static_cast<std::size_t>(i)], largest)) << largest;
+        EXPECT_NEAR(sums[k], static_cast<double>(sum), 1e-10);
+        EXPECT_NEAR(squares[k], static_cast<double>(square_sum), 1e-7);
+        EXPECT_TRUE(same(maxima[k], largest)) << largest;
+        EXPECT_TRUE(same(minima[k], smallest)) << smallest;
       }
     });
   });
 }
 
-TEST_F(f32_loops, maxima_of_nothing_and_of_infinities) {
+TEST_F(f32_loops, extrema_of_nothing_and_of_infinities) {
   for (const std::size_t n : {0, 1, 63, 64, 200}) {
-    const std::vector<float> x(n, -INFINITY);
-    for_each_vector_target(
-        [&] { EXPECT_EQ(host::max_f32(x.data(), static_cast<std::int64_t>(n)), -INFINITY) << n; });
+    const std::vector<float> lowest(n, -INFINITY);
+    const std::vector<float> highest(n, INFINITY);
+    for_each_vector_target([&] {
+      const auto count = static_cast<std::int64_t>(n);
+      EXPECT_EQ(host::max_f32(lowest.data(), count), -INFINITY) << n;
+      EXPECT_EQ(host::min_f32(highest.data(), count), INFINITY) << n;
+    });
   }
 }
 
-TEST_F(f32_loops, maxima) {
+TEST_F(f32_loops, extrema) {
   many_times([&] {
     const auto n = count();
     auto x = finite_floats(n);
@@ -276,11 +300,17 @@ TEST_F(f32_loops, maxima) {
     if (kind == 3 && n > 0 && between(0, 1) == 0) {
       x[static_cast<std::size_t>(between(0, n - 1))] = std::numeric_limits<float>::quiet_NaN();
     }
-    float expected = -INFINITY;
-    for (const float value : x) expected = larger(expected, value);
+    std::vector<float> opposite;
+    float largest = -INFINITY;
+    for (const float value : x) {
+      largest = larger(largest, value);
+      opposite.push_back(-value);
+    }
     for_each_vector_target([&] {
       const float found = host::max_f32(x.data(), n);
-      EXPECT_TRUE(same(found, expected)) << found << " instead of " << expected;
+      EXPECT_TRUE(same(found, largest)) << found << " instead of " << largest;
+      const float smallest = host::min_f32(opposite.data(), n);
+      EXPECT_TRUE(same(smallest, -largest)) << smallest << " instead of " << -largest;
     });
   });
 }

@@ -144,10 +144,11 @@ auto with_integer_type(element_type type, Function&& function) {
 
 /// How random elements are drawn.
 enum class drawn {
-  bits,     ///< any bits, with all special values
-  numbers,  ///< integers of any value; real numbers in [-1, 1)
-  few,      ///< few values: -3 to 3 and some of their halves; 0 to 3 of types without a sign
-  wide,     ///< integers of any value; real numbers in [-30, 30)
+  bits,      ///< any bits, with all special values
+  numbers,   ///< integers of any value; real numbers in [-1, 1)
+  few,       ///< few values: -3 to 3 and some of their halves; 0 to 3 of types without a sign
+  wide,      ///< integers of any value; real numbers in [-30, 30)
+  positive,  ///< integers of any value; real numbers in [0, 1)
 };
 
 /// Writes a random element to `element`.
@@ -159,7 +160,8 @@ inline void draw_element(std::mt19937_64& generator, element_type type, drawn ho
   const auto uniform = [&] {
     if (how == drawn::few) return 0.5 * static_cast<double>(generator() % 13U) - 3;
     const double largest = how == drawn::wide ? 30 : 1;
-    return std::uniform_real_distribution<double>(-largest, largest)(generator);
+    const double smallest = how == drawn::positive ? 0 : -largest;
+    return std::uniform_real_distribution<double>(smallest, largest)(generator);
   };
   if (type == element_type::boolean) return put(static_cast<std::uint8_t>(generator() & 1U));
   if (how == drawn::few && type < element_type::f16) {

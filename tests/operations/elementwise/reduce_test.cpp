@@ -15,18 +15,54 @@
 namespace sluice::test {
 namespace {
 
-/// What a reduction of some elements must give, and how far from it the result may be.
+/// The elements of a result, in row-major order, and the number that it must be.
 struct expectation {
+  std::vector<number> elements;
   number value = 0;
-  long double magnitude = 0;  // the sum of the magnitudes
-  std::int64_t count = 0;
+  long double magnitude = 0;  ///< of the numbers whose rounding counts
 };
+
+[[nodiscard]] bool is_exact(reduction kind) {
+  switch (kind) {
+    case reduction::max:
+    case reduction::min:
+    case reduction::any:
+    case reduction::all:
+    case reduction::argmax:
+    case reduction::argmin:
+      return true;
+    default:
+      return false;
+  }
+}
 
 class reduce_operation : public elementwise_test {
  protected:
   static element_type result_type(reduction kind, element_type type) {
-    if (kind == reduction::max || type >= element_type::f16) return type;
-    if (kind == reduction::mean) return element_type::f64;
+    switch (kind) {
+      case reduction::argmax:
+      case reduction::argmin:
+        return element_type::i64;
+      case reduction::any:
+      case reduction::all:
+        return element_type::boolean;
+      case reduction::max:
+      case reduction::min:
+        return type;
+      default:
+        break;
+    }
+    if (type >= element_type::f16) return type;
+    switch (kind) {
+      case reduction::mean:
+      case reduction::l2:
+      case reduction::log_sum:
+      case reduction::log_sum_exp:
+      case reduction::variance:
+        return element_type::f64;
+      default:
+        break;
+    }
     switch (type) {
       case element_type::u8:
       case element_type::u16:
@@ -35,6 +71,97 @@ class reduce_operation : public elementwise_test {
         return element_type::u64;
       default:
         return element_type::i64;
+    }
+  }
+
+  /// Works out the value of a reduction from its elements.
+  static void reduce_elements(const reduce& op, expectation& e) {
+    const auto count = static_cast<long double>(e.elements.size());
+    number total = 0;
+    long double magnitudes = 0;
+    long double squares = 0;
+    std::size_t best = 0;
+    std::size_t worst = 0;
+    long double zeros = 0;
+    number factors = 1;
+    for (std::size_t i = 0; i < e.elements.size(); ++i) {
+      const auto v = e.elements[i];
+      total += v;
+      magnitudes += std::abs(v);
+      squares += std::norm(v);
+      factors *= v;
+      if (v == number(0)) ++zeros;
+      const auto is_last = [&](std::size_t other) {
+        return op.last && v.real() == e.elements[other].real();
+      };
+      if (v.real() > e.elements[best].real() || is_last(best)) best = i;
+      if (v.real() < e.elements[worst].real() || is_last(worst)) worst = i;
+    }
+    e.magnitude = magnitudes;
+    switch (op.kind) {
+      case reduction::sum:
+        e.value = total;
+        return;
+      case reduction::mean:
+        e.value = total / count;
+        e.magnitude = magnitudes / count;
+        return;
+      case reduction::max:
+        e.value = e.elements[best].real();
+        return;
+      case reduction::min:
+        e.value = e.elements[worst].real();
+        return;
+      case reduction::product:
+        e.value = factors;
+        e.magnitude = std::abs(factors);
+        return;
+      case reduction::any:
+        e.value = zeros < count ? 1 : 0;
+        return;
+      case reduction::all:
+        e.value = zeros == 0 ? 1 : 0;
+        return;
+      case reduction::l1:
+        e.value = magnitudes;
+        return;
+      case reduction::l2:
+        e.value = std::sqrt(squares);
+        e.magnitude = std::sqrt(squares);
+        return;
+      case reduction::sum_of_squares:
+        e.value = squares;
+        e.magnitude = squares;
+        return;
+      case reduction::log_sum:
+        // Rounding the sum moves the logarithm by as much as the sum is smaller than its terms.
+        e.value = std::log(total.real());
+        e.magnitude = std::abs(e.value) + magnitudes / std::abs(total.real());
+        return;
+      case reduction::log_sum_exp: {
+        e.value = -std::numeric_limits<long double>::infinity();
+        if (e.elements.empty()) return;
+        long double exponentials = 0;
+        for (const auto& v : e.elements)
+          exponentials += std::exp(v.real() - e.elements[best].real());
+        e.value = e.elements[best].real() + std::log(exponentials);
+        e.magnitude = std::abs(e.elements[best].real()) + std::log(exponentials) + 1;
+        return;
+      }
+      case reduction::variance: {
+        const auto mean = total.real() / count;
+        long double deviations = 0;
+        for (const auto& v : e.elements) deviations += (v.real() - mean) * (v.real() - mean);
+        e.value = deviations / (count - static_cast<long double>(op.correction));
+        e.magnitude = std::abs(e.value) * 8;
+        return;
+      }
+      case reduction::argmax:
+        e.value = static_cast<long double>(best);
+        return;
+      case reduction::argmin:
+        e.value = static_cast<long double>(worst);
+        return;
     }
   }
 
@@ -56,20 +183,16 @@ class reduce_operation : public elementwise_test {
       }
       return kept;
     };
+    reduce op{.x = x.view(), .kind = kind, .axes = axes, .keep_dims = keep_dims};
+    const bool finds_position = kind == reduction::argmax || kind == reduction::argmin;
+    if (finds_position) op.last = coin();
+    if (kind == reduction::variance) op.correction = between(0, 1);
     std::map<std::vector<std::int64_t>, expectation> expected;
     for_each_index(shape, [&](const extents& index) {
-      auto& e = expected[kept_index(index)];
-      const auto v = x[index];
-      if (kind == reduction::max) {
-        e.value = e.count == 0 ? v : v.real() > e.value.real() ? v : e.value;
-      } else {
-        e.value += v;
-        e.magnitude += std::abs(v);
-      }
-      ++e.count;
+      expected[kept_index(index)].elements.push_back(x[index]);
     });
+    for (auto& [index, e] : expected) reduce_elements(op, e);
 
-    reduce op{.x = x.view(), .kind = kind, .axes = axes, .keep_dims = keep_dims};
     const auto type = result_type(kind, x.type());
     extents y_shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -83,14 +206,14 @@ class reduce_operation : public elementwise_test {
     EXPECT_EQ(result.shape(), y_shape);
     EXPECT_EQ(result.type(), type);
     expect_each(result, [&](const extents& index, const number& computed) {
-      const auto& e = expected[{index.begin(), index.end()}];
+      auto& e = expected[{index.begin(), index.end()}];
+      // A reduction of no elements.
+      if (e.elements.empty()) reduce_elements(op, e);
       number wanted = e.value;
       long double bound = 0;
-      if (kind != reduction::max && type >= element_type::f16) {
-        if (kind == reduction::mean) wanted /= static_cast<long double>(e.count);
+      if (!is_exact(kind) && type >= element_type::f16) {
         const bool wide = type == element_type::f64 || type == element_type::c128;
-        const auto n = kind == reduction::mean ? static_cast<long double>(e.count) : 1;
-        bound = e.magnitude / n * static_cast<long double>(e.count + 2) * 0x1p-52L;
+        bound = e.magnitude * static_cast<long double>(e.elements.size() + 8) * 0x1p-52L;
         if (!wide) {
           wanted = {to_real_type(type, wanted.real()), to_real_type(type, wanted.imag())};
           const long double last = type == element_type::f16    ? 0x1p-10L
@@ -100,8 +223,10 @@ class reduce_operation : public elementwise_test {
           // A sum beside the middle of two neighbours may fall to the other one.
           if (bound > 0) bound += std::abs(wanted) * last;
         }
+        // Products of many small numbers are no normal numbers any more.
+        bound += type == element_type::f16 ? 0x1p-24L : wide ? 0x1p-1074L : 0x1p-133L;
       }
-      return std::abs(computed - wanted) <= bound
+      return same(computed, wanted) || std::abs(computed - wanted) <= bound
                  ? ::testing::AssertionSuccess()
                  : ::testing::AssertionFailure() << computed.real() << " is not " << wanted.real();
     });
@@ -117,23 +242,62 @@ class reduce_operation : public elementwise_test {
   }
 };
 
+/// Whether a reduction of no elements has a value.
+[[nodiscard]] bool takes_nothing(reduction kind) {
+  switch (kind) {
+    case reduction::mean:
+    case reduction::max:
+    case reduction::min:
+    case reduction::variance:
+    case reduction::argmax:
+    case reduction::argmin:
+      return false;
+    default:
+      return true;
+  }
+}
+[[nodiscard]] bool takes(reduction kind, element_type type) {
+  return !is_complex_type(type) || kind == reduction::sum || kind == reduction::mean ||
+         kind == reduction::product;
+}
+
+/// How elements are drawn, so that integers do not wrap around and logarithms are numbers.
+[[nodiscard]] drawn numbers_for(reduction kind, element_type type) {
+  if (is_floating_type(type)) {
+    return kind == reduction::log_sum || kind == reduction::log_sum_exp ? drawn::positive
+                                                                        : drawn::numbers;
+  }
+  switch (kind) {
+    case reduction::sum:
+    case reduction::mean:
+    case reduction::max:
+    case reduction::min:
+    case reduction::argmax:
+    case reduction::argmin:
+      return drawn::numbers;
+    default:
+      return is_complex_type(type) ? drawn::numbers : drawn::few;
+  }
+}
+
 TEST_P(reduce_operation, of_all_types_axes_and_strides) {
   for (const auto type : all_element_types) {
-    for (const auto kind : {reduction::sum, reduction::mean, reduction::max}) {
-      if (kind == reduction::max && is_complex_type(type)) continue;
-      SCOPED_TRACE(std::string(to_string(type)) + " kind " +
-                   std::to_string(static_cast<int>(kind)));
-      for (int round = 0; round < 10; ++round) {
+    for (int k = 0; k < reduction_count; ++k) {
+      const auto kind = static_cast<reduction>(k);
+      if (!takes(kind, type)) continue;
+      SCOPED_TRACE(std::string(to_string(type)) + " kind " + std::to_string(k));
+      for (int round = 0; round < 4; ++round) {
         auto shape = random_shape();
-        // Mean and maximum of nothing are refused.
         for (std::size_t d = 0; d < shape.size(); ++d) {
-          if (kind != reduction::sum) shape[d] = std::max<std::int64_t>(shape[d], 1);
+          if (!takes_nothing(kind)) shape[d] = std::max<std::int64_t>(shape[d], 1);
         }
+        auto x = make(type, shape, numbers_for(kind, type));
         // Sums of 64 bits are exact in the reference only if they are small, and must not wrap
         // around.
-        auto x = make(type, shape);
-        if (type == element_type::i64) x.set(std::vector<std::int64_t>{-5, 1LL << 40, 7, -9});
-        if (type == element_type::u64) x.set(std::vector<std::uint64_t>{5, 1ULL << 45, 7});
+        if (kind == reduction::sum || kind == reduction::mean) {
+          if (type == element_type::i64) x.set(std::vector<std::int64_t>{-5, 1LL << 40, 7, -9});
+          if (type == element_type::u64) x.set(std::vector<std::uint64_t>{5, 1ULL << 45, 7});
+        }
         expect_right(x, kind, coin() ? std::optional(random_axes(shape.size())) : std::nullopt,
                      coin());
       }
@@ -152,9 +316,19 @@ TEST_P(reduce_operation, of_many_elements) {
     SCOPED_TRACE(to_string(shape));
     for (const auto type : {element_type::f32, element_type::i32, element_type::c64}) {
       const auto x = make(type, shape);
-      expect_right(x, reduction::sum, axes, false);
-      expect_right(x, reduction::mean, axes, true);
-      if (type != element_type::c64) expect_right(x, reduction::max, axes, false);
+      expect_right(x, coin() ? reduction::sum : reduction::mean, axes, coin());
+      // Some of the other kinds, on each device and at each start others.
+      for (int k = 2; k < reduction_count && type == element_type::f32; ++k) {
+        if (between(0, 6) != 0) continue;
+        const auto kind = static_cast<reduction>(k);
+        SCOPED_TRACE(k);
+        expect_right(make(type, shape, numbers_for(kind, type)), kind, axes, coin());
+        const auto half = coin() ? element_type::f16 : element_type::bf16;
+        const bool has_positions = kind == reduction::argmax || kind == reduction::argmin;
+        expect_right(
+            make_contiguous(half, shape, has_positions ? drawn::few : numbers_for(kind, half)),
+            kind, axes, coin());
+      }
     }
   }
 }
@@ -189,6 +363,24 @@ TEST_P(reduce_operation, of_special_values) {
     EXPECT_EQ(reduction_of({-infinite}, count, reduction::max), -infinite);
     EXPECT_TRUE(std::signbit(reduction_of({-0.0F}, count, reduction::max)));
     EXPECT_FALSE(std::signbit(reduction_of({-0.0F, 0.0F}, count, reduction::max)));
+    EXPECT_TRUE(std::isnan(reduction_of({1, nan, -infinite, 2}, count, reduction::min)));
+    EXPECT_EQ(reduction_of({infinite}, count, reduction::min), infinite);
+    EXPECT_TRUE(std::signbit(reduction_of({0.0F, -0.0F}, count, reduction::min)));
+    EXPECT_EQ(reduction_of({1, nan, infinite, nan}, count, reduction::argmax), 1);
+    EXPECT_EQ(reduction_of({1, nan, -infinite, nan}, count, reduction::argmin), 1);
+    EXPECT_EQ(reduction_of({0.0F, -0.0F}, count, reduction::argmin), 0);
+    EXPECT_EQ(reduction_of({0.0F, nan}, count, reduction::all), 0);
+    EXPECT_EQ(reduction_of({0.0F, nan}, count, reduction::any), 1);
+    EXPECT_TRUE(std::isnan(reduction_of({1, nan}, count, reduction::log_sum_exp)));
+    EXPECT_EQ(reduction_of({-infinite}, count, reduction::log_sum_exp), -infinite);
+    EXPECT_EQ(reduction_of({-infinite, infinite}, count, reduction::log_sum_exp), infinite);
+    EXPECT_TRUE(std::isnan(reduction_of({1, infinite}, count, reduction::variance)));
+    // Squares and exponentials that f32 does not hold.
+    EXPECT_NEAR(static_cast<double>(reduction_of({1e30F}, count, reduction::l2)) /
+                    (1e30 * std::sqrt(static_cast<double>(count))),
+                1, 1e-6);
+    EXPECT_NEAR(static_cast<double>(reduction_of({1000}, count, reduction::log_sum_exp)),
+                1000 + std::log(static_cast<double>(count)), 1e-3);
   }
 }
 

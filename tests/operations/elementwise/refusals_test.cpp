@@ -303,7 +303,11 @@ TEST_P(elementwise_refusals, reduce) {
   refuse("axes: 1 is repeated", with({1, 1}));
   refuse("axes: -2 is repeated", with({1, -2}));
   refuse("x: is of type c64", sluice::reduce{.x = make(c64, {3}), .kind = reduction::max});
-  for (const auto kind : {reduction::max, reduction::mean}) {
+  refuse("correction: is 1", sluice::reduce{.x = make(f32, {3}), .correction = 1});
+  refuse("correction: is -1",
+         sluice::reduce{.x = make(f32, {3}), .kind = reduction::variance, .correction = -1});
+  refuse("last: is true", sluice::reduce{.x = make(f32, {3}), .last = true});
+  for (const auto kind : {reduction::max, reduction::mean, reduction::argmin}) {
     refuse("x: has the shape [3, 0]",
            sluice::reduce{.x = make(f32, {3, 0}), .kind = kind, .axes = extents{1}});
   }

@@ -2,6 +2,13 @@
 #include "tests/operations/hostile/mutations.hpp"
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/normalization.hpp>
+
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -146,11 +153,152 @@ operation_mutations conv2d_mutations() {
   return std::move(mutations).take();
 }
 
+element_type any_real(bench& test_bench) {
+  return test_bench.one_of({f16, bf16, f32, f64});
+}
+
+/// What is wrong with X and Y of any normalization.
+template <class Operation>
+void add_operands(mutations_of<Operation>& mutations) {
+  mutations.required("x", &Operation::x);
+  mutations.output("y", &Operation::y, c64);
+  mutations.aliasing("y", &Operation::y, "x", &Operation::x);
+  for (const auto type : {boolean, u8, i16, i64, c64, c128}) {
+    mutations.add("x of " + std::string(to_string(type)), bad, "x",
+                  [type](Operation& o, bench& test_bench) {
+                    o.x = test_bench.make(type, o.x.value().shape());
+                    o.y = {};
+                  });
+  }
+  mutations.add("x is a number", bad, "x", [](Operation& o, bench& test_bench) {
+    o.x = test_bench.make(f32, {1}).select(0, 0);
+    o.y = {};
+  });
+}
+template <class Operation>
+void add_axis(mutations_of<Operation>& mutations) {
+  for (const auto value :
+       {std::int64_t{3}, std::int64_t{-4}, std::int64_t{1} << 31U, most, least}) {
+    mutations.value(&Operation::axis, "axis " + std::to_string(value), "axis", value);
+  }
+}
+template <class Operation>
+void add_epsilon(mutations_of<Operation>& mutations) {
+  for (const double value : {-1e-30, -1.0, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    mutations.value(&Operation::epsilon, "epsilon " + std::to_string(value), "epsilon", value);
+  }
+}
+/// What is wrong with a parameter of a normalization: one number for each channel or element.
+template <class Operation>
+void add_parameter(mutations_of<Operation>& mutations, const std::string& name,
+                   operand Operation::*member) {
+  mutations.memory(name, member);
+  mutations.aliasing("y", &Operation::y, name, member);
+  mutations.add(name + " of another type", bad, name, [member](Operation& o, bench& test_bench) {
+    const auto type = o.x.value().type() == f32 ? f16 : f32;
+    o.*member = test_bench.make(type, (o.*member).value().shape());
+  });
+  mutations.add(name + " with one more element", bad, name,
+                [member](Operation& o, bench& test_bench) {
+                  auto shape = (o.*member).value().shape();
+                  ++shape[shape.size() - 1];
+                  o.*member = test_bench.make(o.x.value().type(), shape);
+                });
+  mutations.add(name + " with another dimension", bad, name,
+                [member](Operation& o, bench& test_bench) {
+                  auto shape = (o.*member).value().shape();
+                  shape.push_back(7);
+                  o.*member = test_bench.make(o.x.value().type(), shape);
+                });
+  mutations.add(name + " of 2^61 elements", bad, name, [member](Operation& o, bench& test_bench) {
+    o.*member = test_bench.repeated(o.x.value().type(), {(std::int64_t{1} << 59U) - 1});
+  });
+}
+
+template <class Operation>
+operation_mutations softmax_mutations() {
+  mutations_of<Operation> mutations([](bench& test_bench) {
+    const auto type = any_real(test_bench);
+    const auto shape = test_bench.shape(3);
+    return Operation{.x = test_bench.loose(type, shape),
+                     .axis = test_bench.extent(-3, 2),
+                     .y = test_bench.loose(type, shape)};
+  });
+  add_operands(mutations);
+  add_axis(mutations);
+  return std::move(mutations).take();
+}
+
+template <class Operation>
+operation_mutations layer_mutations() {
+  mutations_of<Operation> mutations([](bench& test_bench) {
+    const auto type = any_real(test_bench);
+    const auto shape = test_bench.shape(3);
+    Operation o{.x = test_bench.loose(type, shape)};
+    o.scale = test_bench.loose(type, {shape[2]});
+    if constexpr (requires { &Operation::bias; }) o.bias = test_bench.loose(type, {shape[2]});
+    o.axis = test_bench.extent(-3, 2);
+    o.y = test_bench.loose(type, shape);
+    return o;
+  });
+  add_operands(mutations);
+  add_axis(mutations);
+  add_epsilon(mutations);
+  add_parameter(mutations, "scale", &Operation::scale);
+  if constexpr (requires { &Operation::bias; }) add_parameter(mutations, "bias", &Operation::bias);
+  return std::move(mutations).take();
+}
+
+template <class Operation>
+operation_mutations channel_mutations(
+    std::initializer_list<std::pair<const char*, operand Operation::*>> parameters) {
+  const std::vector<std::pair<std::string, operand Operation::*>> all(parameters.begin(),
+                                                                      parameters.end());
+  mutations_of<Operation> mutations([all](bench& test_bench) {
+    const auto type = any_real(test_bench);
+    const auto shape = test_bench.shape(3);
+    Operation o{};
+    o.x = test_bench.loose(type, shape);
+    for (const auto& parameter : all) {
+      o.*parameter.second = test_bench.loose(type, {shape[1]});
+    }
+    o.y = test_bench.loose(type, shape);
+    return o;
+  });
+  add_operands(mutations);
+  add_epsilon(mutations);
+  for (const auto& [name, member] : all) add_parameter(mutations, name, member);
+  mutations.add("x without channels", bad, "x", [](Operation& o, bench& test_bench) {
+    o.x = test_bench.make(f32, {4});
+    o.y = {};
+  });
+  if constexpr (requires { &Operation::groups; }) {
+    for (const auto value : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{7}, most, least}) {
+      mutations.value(&Operation::groups, std::to_string(value) + " groups", "groups", value);
+    }
+  } else {
+    mutations.value(&Operation::mean, "no mean", "mean", operand());
+    mutations.value(&Operation::variance, "no variance", "variance", operand());
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> dnn_mutations() {
   std::vector<operation_mutations> all;
   all.push_back(conv2d_mutations());
+  all.push_back(softmax_mutations<softmax>());
+  all.push_back(softmax_mutations<log_softmax>());
+  all.push_back(layer_mutations<layer_norm>());
+  all.push_back(layer_mutations<rms_norm>());
+  all.push_back(
+      channel_mutations<group_norm>({{"scale", &group_norm::scale}, {"bias", &group_norm::bias}}));
+  all.push_back(channel_mutations<batch_norm>({{"mean", &batch_norm::mean},
+                                               {"variance", &batch_norm::variance},
+                                               {"scale", &batch_norm::scale},
+                                               {"bias", &batch_norm::bias}}));
   return all;
 }
 

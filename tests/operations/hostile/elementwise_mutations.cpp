@@ -368,7 +368,19 @@ reduce valid_reduce(bench& test_bench) {
                                            {reduction::mean, boolean, f64},
                                            {reduction::mean, f64, f64},
                                            {reduction::max, f32, f32},
-                                           {reduction::max, i8, i8}});
+                                           {reduction::min, i8, i8},
+                                           {reduction::product, u16, u64},
+                                           {reduction::product, c128, c128},
+                                           {reduction::any, bf16, boolean},
+                                           {reduction::all, u32, boolean},
+                                           {reduction::l1, i64, i64},
+                                           {reduction::l2, f32, f32},
+                                           {reduction::sum_of_squares, f64, f64},
+                                           {reduction::log_sum, i16, f64},
+                                           {reduction::log_sum_exp, f32, f32},
+                                           {reduction::variance, f32, f32},
+                                           {reduction::argmax, u64, i64},
+                                           {reduction::argmin, bf16, i64}});
   return {
       .x = test_bench.loose(t.x, shape),
       .kind = t.kind,
@@ -399,7 +411,7 @@ operation_mutations reduce_list() {
     r.axes = extents{0};
     r.y = {};
   });
-  for (const int value : {3, 255}) {
+  for (const int value : {reduction_count, 255}) {
     mutations.value(&reduce::kind, "kind " + std::to_string(value), "kind",
                     static_cast<reduction>(value));
     mutations.add("kind " + std::to_string(value) + " of a new y", bad, "kind",
@@ -408,12 +420,32 @@ operation_mutations reduce_list() {
                     r.y = {};
                   });
   }
-  mutations.add("the largest complex number", bad, "x", [](reduce& r, bench& test_bench) {
-    r.x = test_bench.make(test_bench.one_of({c64, c128}), r.x.value().shape());
-    r.kind = reduction::max;
-  });
-  for (const auto kind : {reduction::mean, reduction::max}) {
-    mutations.add(std::string(kind == reduction::mean ? "mean" : "max") + " of nothing", bad, "x",
+  for (const auto kind : {reduction::max, reduction::any, reduction::l1, reduction::argmin}) {
+    mutations.add("kind " + std::to_string(static_cast<int>(kind)) + " of complex numbers", bad,
+                  "x", [kind](reduce& r, bench& test_bench) {
+                    r.x = test_bench.make(test_bench.one_of({c64, c128}), r.x.value().shape());
+                    r.kind = kind;
+                  });
+  }
+  const auto add_parameter = [&](const std::string& description, const std::string& argument,
+                                 reduction kind, auto spoil) {
+    mutations.add(description, bad, argument, [kind, spoil](reduce& r, bench& test_bench) {
+      r.x = test_bench.make(test_bench.one_of({u8, i64, f16, f64}), r.x.value().shape());
+      r.kind = kind;
+      r.y = {};
+      spoil(r);
+    });
+  };
+  for (const auto value : {std::int64_t{-1}, least}) {
+    add_parameter("correction " + std::to_string(value), "correction", reduction::variance,
+                  [value](reduce& r) { r.correction = value; });
+  }
+  add_parameter("a correction of a mean", "correction", reduction::mean,
+                [](reduce& r) { r.correction = 1; });
+  add_parameter("the last of a sum", "last", reduction::sum, [](reduce& r) { r.last = true; });
+  for (const auto kind : {reduction::mean, reduction::max, reduction::min, reduction::variance,
+                          reduction::argmax, reduction::argmin}) {
+    mutations.add("kind " + std::to_string(static_cast<int>(kind)) + " of nothing", bad, "x",
                   [kind](reduce& r, bench& test_bench) {
                     r = {.x = test_bench.empty(f32, {test_bench.extent(), 0}),
                          .kind = kind,

@@ -357,6 +357,17 @@ TEST_P(runtime_on, dropping_references_on_other_threads_may_meet_its_end) {
   }
 }
 
+// Frees of the reclaim thread take tickets too. The end waits for them, but not as for launches.
+TEST_P(runtime_on, a_reservation_of_the_reclaim_thread_is_no_launch) {
+  collected_reports reports;
+  auto owned = std::make_unique<device_runtime>(open_device(GetParam()),
+                                                runtime_options{.drain_timeout = 100ms});
+  const auto core = detail::runtime_core::of(*owned);
+  const point_reservation place(core->reclaim_stream());
+  owned.reset();
+  EXPECT_EQ(reports.text(), "");
+}
+
 // A task may hold the last owner of the device; its stream's thread then destroys the device.
 TEST(runtime_of_the_host, may_end_on_a_thread_of_its_own_device) {
   std::weak_ptr<device> open;

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/cuda_build.hpp"
+#include "operations/dnn/normalize_functions.hpp"
+#include "operations/elementwise/element_sets.hpp"
+#include "operations/elementwise/layouts.hpp"
+
+#include <sluice/operations/normalization.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+namespace {
+
+using operations::normalization;
+using operations::normalize_addresses;
+
+/// The call of a normalization, as traces see it.
+struct traced_call : operations::normalize_call {
+  [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {rows, count}}; }
+};
+
+/// Some dimensions of y and x, with the strides of the parameters along them.
+struct dimensions {
+  extents shape;
+  std::array<extents, 3> strides;  // y, x, parameters
+
+  void add(std::int64_t extent, std::int64_t y, std::int64_t x, std::int64_t parameter) {
+    shape.push_back(extent);
+    strides[0].push_back(y);
+    strides[1].push_back(x);
+    strides[2].push_back(parameter);
+  }
+};
+
+/// The smallest stride of x in a direction; 0 where x is repeated.
+std::int64_t smallest_stride(const traced_call& call, int first, int last) {
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+  for (int d = first; d < last; ++d) {
+    if (call.shape[d] > 1) smallest = std::min(smallest, call.strides[1][d]);
+  }
+  return smallest;
+}
+
+traced_call make_call(normalization kind, element_type type, const dimensions& rows,
+                      const dimensions& elements, double epsilon) {
+  traced_call call;
+  const auto row_dimensions = operations::merged(rows.shape, rows.strides.data(), 3);
+  const auto element_dimensions = operations::merged(elements.shape, elements.strides.data(), 3);
+  call.rows = row_dimensions.count;
+  call.count = element_dimensions.count;
+  call.epsilon = epsilon;
+  call.row_rank = static_cast<std::int32_t>(row_dimensions.rank);
+  call.type = operations::storage_of(type);
+  call.kind = kind;
+  call.rank = 0;
+  for (const auto* part : {&row_dimensions, &element_dimensions}) {
+    for (std::size_t d = 0; d < part->rank; ++d, ++call.rank) {
+      call.shape[call.rank] = part->shape[d];
+      for (std::size_t k = 0; k < 3; ++k) call.strides[k][call.rank] = part->strides[k][d];
+    }
+  }
+  // Neighbouring threads take neighbouring elements: of one row, if those are the closest ones,
+  // otherwise of different rows.
+  constexpr std::int64_t most_lanes = 1024;
+  constexpr std::int64_t elements_of_lane = 4;
+  if (smallest_stride(call, call.row_rank, call.rank) <= smallest_stride(call, 0, call.row_rank)) {
+    const auto lanes = std::clamp<std::int64_t>(call.count / elements_of_lane, 1, most_lanes);
+    call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(lanes)));
+  }
+  return call;
+}
+
+/// Without any element, the launch touches no operand.
+void ignore_if_empty(const traced_call& call, inference& inference) {
+  if (call.rows != 0 && call.count != 0) return;
+  for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
+}
+
+/// X of a type that normalizations take, with at least `least_rank` dimensions.
+const tensor_spec& require_x(const inference& inference, const operand& operand,
+                             std::string_view name, std::size_t least_rank) {
+  const auto& x = inference.require(operand);
+  operations::require_element(inference, operand, x.type, operations::element_set::real, name);
+  if (x.rank() < least_rank) {
+    throw inference.refusal(operand, "has the shape ", x.shape, ", but ", name, " takes at least ",
+                            std::to_string(least_rank),
+                            least_rank == 1 ? " dimension" : " dimensions");
+  }
+  return x;
+}
+const tensor_spec& result_like(inference& inference, const operand& y, const operand& x,
+                               const tensor_spec& spec) {
+  inference.allow_in_place(y, x);
+  return inference.result(y, spec.type, spec.shape);
+}
+void require_epsilon(double epsilon) {
+  if (std::isfinite(epsilon) && epsilon >= 0) return;
+  throw invalid_argument(
+      "epsilon", "is " + std::to_string(epsilon) + ", but must be a finite number of at least 0");
+}
+
+/// Checks a parameter for each element of `shape`, to which it is broadcast, and packs it if it
+/// does not lie there in row-major order without gaps.
+void require_parameter(inference& inference, const operand& operand, const tensor_spec& x,
+                       const extents& shape) {
+  const auto* const s = inference.given(operand);
+  if (s == nullptr) return;
+  operations::require_same_type(inference, operand, *s, x.type, "x");
+  (void)operations::broadcast_strides(inference, operand, *s, shape);
+  if (x.size() != 0 && (s->shape != shape || !s->is_contiguous())) inference.pack(operand, shape);
+}
+/// Checks a parameter for each channel.
+void require_channels(inference& inference, const operand& operand, const tensor_spec& x) {
+  const auto* const s = inference.given(operand);
+  if (s == nullptr) return;
+  if (s->rank() != 1 || s->shape[0] != x.shape[1]) {
+    throw inference.refusal(operand, "has the shape ", s->shape, ", but x has ", x.shape[1],
+                            " channels");
+  }
+  require_parameter(inference, operand, x, s->shape);
+}
+
+template <class Operation, normalization Kind>
+traced_call infer_softmax(const Operation& op, inference& inference) {
+  const auto& x =
+      require_x(inference, op.x, Kind == normalization::softmax ? "softmax" : "log_softmax", 1);
+  const auto axis = operations::dimension_of("axis", op.axis, x.rank());
+  const auto& y = result_like(inference, op.y, op.x, x);
+  dimensions rows;
+  dimensions elements;
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    (d == axis ? elements : rows).add(x.shape[d], y.strides[d], x.strides[d], 0);
+  }
+  const auto call = make_call(Kind, x.type, rows, elements, 0);
+  ignore_if_empty(call, inference);
+  return call;
+}
+
+/// A layer or RMS normalization, with the elements from the dimension `axis` on.
+template <class Operation>
+traced_call infer_layer(normalization kind, std::string_view name, const Operation& op,
+                        std::initializer_list<const operand*> parameters, inference& inference) {
+  const auto& x = require_x(inference, op.x, name, 1);
+  const auto axis = operations::dimension_of("axis", op.axis, x.rank());
+  require_epsilon(op.epsilon);
+  const auto& y = result_like(inference, op.y, op.x, x);
+  dimensions rows;
+  dimensions elements;
+  for (std::size_t d = 0; d < axis; ++d) rows.add(x.shape[d], y.strides[d], x.strides[d], 0);
+  extents parameter_strides = x.shape;
+  std::int64_t step = 1;
+  for (std::size_t d = x.rank(); d-- > axis;) {
+    parameter_strides[d] = step;
+    // Without elements, no stride counts.
+    step *= std::max<std::int64_t>(x.shape[d], 1);
+  }
+  for (std::size_t d = axis; d < x.rank(); ++d) {
+    elements.add(x.shape[d], y.strides[d], x.strides[d], parameter_strides[d]);
+  }
+  for (const auto* parameter : parameters) {
+    require_parameter(inference, *parameter, x, elements.shape);
+  }
+  const auto call = make_call(kind, x.type, rows, elements, op.epsilon);
+  ignore_if_empty(call, inference);
+  return call;
+}
+traced_call infer_layer_norm(const layer_norm& op, inference& inference) {
+  return infer_layer(normalization::layer, "layer_norm", op, {&op.scale, &op.bias}, inference);
+}
+traced_call infer_rms_norm(const rms_norm& op, inference& inference) {
+  return infer_layer(normalization::rms, "rms_norm", op, {&op.scale}, inference);
+}
+
+traced_call infer_group_norm(const group_norm& op, inference& inference) {
+  const auto& x = require_x(inference, op.x, "group_norm", 2);
+  const auto channels = x.shape[1];
+  if (op.groups < 1 || channels % op.groups != 0) {
+    throw invalid_argument("groups", "is " + std::to_string(op.groups) +
+                                         ", which does not divide the " + std::to_string(channels) +
+                                         " channels of x");
+  }
+  require_epsilon(op.epsilon);
+  const auto& y = result_like(inference, op.y, op.x, x);
+  const auto size = channels / op.groups;
+  dimensions rows;
+  dimensions elements;
+  rows.add(x.shape[0], y.strides[0], x.strides[0], 0);
+  rows.add(op.groups, size * y.strides[1], size * x.strides[1], size);
+  elements.add(size, y.strides[1], x.strides[1], 1);
+  for (std::size_t d = 2; d < x.rank(); ++d) {
+    elements.add(x.shape[d], y.strides[d], x.strides[d], 0);
+  }
+  for (const auto* parameter : {&op.scale, &op.bias}) require_channels(inference, *parameter, x);
+  const auto call = make_call(normalization::layer, x.type, rows, elements, op.epsilon);
+  ignore_if_empty(call, inference);
+  return call;
+}
+
+traced_call infer_batch_norm(const batch_norm& op, inference& inference) {
+  const auto& x = require_x(inference, op.x, "batch_norm", 2);
+  require_epsilon(op.epsilon);
+  const auto& y = result_like(inference, op.y, op.x, x);
+  dimensions rows;
+  dimensions elements;
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    (d < 2 ? rows : elements).add(x.shape[d], y.strides[d], x.strides[d], d == 1 ? 1 : 0);
+  }
+  for (const auto* required : {&op.mean, &op.variance}) (void)inference.require(*required);
+  for (const auto* parameter : {&op.mean, &op.variance, &op.scale, &op.bias}) {
+    require_channels(inference, *parameter, x);
+  }
+  const auto call = make_call(normalization::batch, x.type, rows, elements, op.epsilon);
+  ignore_if_empty(call, inference);
+  return call;
+}
+
+template <class Operation>
+normalize_addresses addresses_of(const launch_of<Operation>& launch) {
+  normalize_addresses addresses{.y = launch.template get<void>(&Operation::y),
+                                .x = launch.template get<const void>(&Operation::x)};
+  if constexpr (requires { &Operation::scale; }) {
+    addresses.scale = launch.template get<const void>(&Operation::scale);
+  }
+  if constexpr (requires { &Operation::bias; }) {
+    addresses.bias = launch.template get<const void>(&Operation::bias);
+  }
+  if constexpr (requires { &Operation::mean; }) {
+    addresses.mean = launch.template get<const void>(&Operation::mean);
+    addresses.variance = launch.template get<const void>(&Operation::variance);
+  }
+  return addresses;
+}
+
+template <class Operation>
+void compute(const traced_call& call, const launch_of<Operation>& launch) {
+  if (call.rows == 0 || call.count == 0) return;
+  host::compute_normalize(call, addresses_of(launch));
+}
+template <class Operation>
+void enqueue(lane_libraries& libraries, const traced_call& call,
+             const launch_of<Operation>& launch) {
+  if (call.rows == 0 || call.count == 0) return;
+  cuda::enqueue_normalize(libraries, call, addresses_of(launch));
+}
+
+template <class Operation, auto Infer>
+const operation_descriptor& descriptor(std::string_view name) {
+  static const typed_operation_descriptor<Operation, traced_call> result(
+      {.name = name,
+       .infer = Infer,
+       .host = {.library = "sluice"},
+       .compute = compute<Operation>,
+       .cuda = {.library = "sluice", .prepare = operations::with_cuda<cuda::prepare_normalize>()},
+       .enqueue = operations::with_cuda<enqueue<Operation>>(),
+       .can_be_captured = true});
+  return result;
+}
+
+}  // namespace
+
+const operation_descriptor& descriptor_of(operation_type<softmax>) {
+  return descriptor<softmax, infer_softmax<softmax, normalization::softmax>>("softmax");
+}
+const operation_descriptor& descriptor_of(operation_type<log_softmax>) {
+  return descriptor<log_softmax, infer_softmax<log_softmax, normalization::log_softmax>>(
+      "log_softmax");
+}
+const operation_descriptor& descriptor_of(operation_type<layer_norm>) {
+  return descriptor<layer_norm, infer_layer_norm>("layer_norm");
+}
+const operation_descriptor& descriptor_of(operation_type<rms_norm>) {
+  return descriptor<rms_norm, infer_rms_norm>("rms_norm");
+}
+const operation_descriptor& descriptor_of(operation_type<group_norm>) {
+  return descriptor<group_norm, infer_group_norm>("group_norm");
+}
+const operation_descriptor& descriptor_of(operation_type<batch_norm>) {
+  return descriptor<batch_norm, infer_batch_norm>("batch_norm");
+}
+
+}  // namespace sluice

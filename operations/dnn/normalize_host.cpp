@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/dnn/normalize_functions.hpp"
+#include "operations/dnn/row_loops.hpp"
+#include "operations/elementwise/f32_loops.hpp"
+#include "operations/elementwise/host_loop.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace sluice::host {
+namespace {
+
+using namespace operations;
+
+/// The dimensions of a call from `first` to before `last`.
+map_layout<3> layout_of(const normalize_call& call, int first, int last) {
+  map_layout<3> layout;
+  layout.rank = last - first;
+  layout.count = 1;
+  for (int d = 0; d < layout.rank; ++d) {
+    layout.shape[d] = call.shape[first + d];
+    layout.count *= layout.shape[d];
+    for (int k = 0; k < 3; ++k) layout.strides[k][d] = call.strides[k][first + d];
+  }
+  return layout;
+}
+
+/// The sum of `term(i)` for all i below `count`. Sums of blocks keep the rounding small.
+template <class Term>
+double sum_of(std::int64_t count, const Term& term) {
+  constexpr std::int64_t block = 256;
+  double total = 0;
+  for (std::int64_t first = 0; first < count; first += block) {
+    double part = 0;
+    for (std::int64_t i = first; i < std::min(count, first + block); ++i) part += term(i);
+    total += part;
+  }
+  return total;
+}
+
+/// How numbers of type `T` are computed: f32 in vectors.
+///@{
+template <class T>
+struct row_loops;
+template <>
+struct row_loops<float> {
+  static float largest(const float* x, std::int64_t count) { return max_f32(x, count); }
+  static double sum(const float* x, std::int64_t count) {
+    return sum_f32(sum_term::number, x, count);
+  }
+  static double exponentials(const float* x, std::int64_t count, float shift, float* y) {
+    return exponentials_f32(x, count, shift, y);
+  }
+  static deviation_sums deviations(const float* x, std::int64_t count, float shift) {
+    return deviations_f32(x, count, shift);
+  }
+  static void map(const row_map& map, const float* x, std::int64_t count, float* y) {
+    map_row_f32(map, x, count, y);
+  }
+  static void load_flat(storage type, const void* x, std::int64_t count, float* target) {
+    load_f32(type, x, count, target);
+  }
+  static void store_flat(storage type, const float* source, std::int64_t count, void* y) {
+    store_f32(type, source, count, y);
+  }
+  using row_map = host::row_map;
+  static constexpr storage direct = storage::f32;
+};
+template <>
+struct row_loops<double> {
+  static double largest(const double* x, std::int64_t count) {
+    double result = -HUGE_VAL;
+    for (std::int64_t i = 0; i < count; ++i) result = larger(result, x[i]);
+    return result;
+  }
+  static double sum(const double* x, std::int64_t count) {
+    return sum_of(count, [&](std::int64_t i) { return x[i]; });
+  }
+  static double exponentials(const double* x, std::int64_t count, double shift, double* y) {
+    return sum_of(count, [&](std::int64_t i) {
+      const double power = std::exp(x[i] - shift);
+      if (y != nullptr) y[i] = power;
+      return power;
+    });
+  }
+  static deviation_sums deviations(const double* x, std::int64_t count, double shift) {
+    const auto difference = [&](std::int64_t i) {
+      return x[i] - shift;
+    };
+    return {sum_of(count, difference),
+            sum_of(count, [&](std::int64_t i) { return difference(i) * difference(i); })};
+  }
+  struct row_map {
+    double shift = 0;
+    double residual = 0;
+    double factor = 1;
+    const double* scale = nullptr;
+    const double* bias = nullptr;
+    double constant_scale = 1;
+    double constant_bias = 0;
+  };
+  static void map(const row_map& map, const double* x, std::int64_t count, double* y) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = (x[i] - map.shift - map.residual) * map.factor *
+                 (map.scale != nullptr ? map.scale[i] : map.constant_scale) +
+             (map.bias != nullptr ? map.bias[i] : map.constant_bias);
+    }
+  }
+  static void load_flat(storage, const void* x, std::int64_t count, double* target) {
+    std::copy_n(static_cast<const double*>(x), count, target);
+  }
+  static void store_flat(storage, const double* source, std::int64_t count, void* y) {
+    std::copy_n(source, count, static_cast<double*>(y));
+  }
+  static constexpr storage direct = storage::f64;
+};
+///@}
+
+/// Computes rows one after the other, in `T`. Rows that have gaps or are of another type are
+/// converted to rows of `T`.
+template <class T>
+class row_computation {
+ public:
+  row_computation(const normalize_call& call, const map_layout<3>& elements,
+                  const normalize_addresses& addresses)
+      : call_(call), elements_(elements), addresses_(addresses), is_flat_(has_flat_rows(call)) {
+    for (int d = 0; d < elements.rank; ++d) {
+      varies_in_row_ = varies_in_row_ || call.strides[2][call.row_rank + d] != 0;
+    }
+    for (int d = 0; d < call.row_rank; ++d) {
+      varies_with_row_ = varies_with_row_ || call.strides[2][d] != 0;
+    }
+  }
+
+  void compute(const map_position<3>& row) {
+    const T* const x = input_row(row.offsets[1]);
+    T* const y = is_direct() ? static_cast<T*>(addresses_.y) + row.offsets[0] : memory(results_);
+    typename loops::row_map map;
+    const T* source = x;
+    switch (call_.kind) {
+      case normalization::softmax:
+        map.factor = static_cast<T>(1.0 / loops::exponentials(x, call_.count, largest(x), y));
+        source = y;
+        break;
+      case normalization::log_softmax:
+        map.shift = largest(x);
+        map.residual =
+            static_cast<T>(std::log(loops::exponentials(x, call_.count, map.shift, nullptr)));
+        break;
+      case normalization::layer:
+        map.shift = static_cast<T>(loops::sum(x, call_.count) / static_cast<double>(call_.count));
+        [[fallthrough]];
+      case normalization::rms:
+        set_deviation(x, map);
+        break;
+      case normalization::batch:
+        map.shift = load<T>(call_.type, addresses_.mean, row.offsets[2]);
+        map.factor = factor_of(
+            static_cast<double>(load<T>(call_.type, addresses_.variance, row.offsets[2])));
+        break;
+    }
+    set_parameter(addresses_.scale, row.offsets[2], scales_, map.scale, map.constant_scale);
+    set_parameter(addresses_.bias, row.offsets[2], biases_, map.bias, map.constant_bias);
+    loops::map(map, source, call_.count, y);
+    if (!is_direct()) write_row(y, row.offsets[0]);
+  }
+
+ private:
+  using loops = row_loops<T>;
+
+  [[nodiscard]] bool is_direct() const noexcept { return is_flat_ && call_.type == loops::direct; }
+  [[nodiscard]] T largest(const T* x) const { return loops::largest(x, call_.count); }
+  [[nodiscard]] T factor_of(double variance) const {
+    return static_cast<T>(1.0 / std::sqrt(variance + call_.epsilon));
+  }
+  void set_deviation(const T* x, typename loops::row_map& map) const {
+    const auto sums = loops::deviations(x, call_.count, map.shift);
+    const auto count = static_cast<double>(call_.count);
+    double variance = sums.squares / count;
+    if (call_.kind == normalization::layer) {
+      // What the rounding of the mean has left; Chan, Golub and LeVeque, 1983.
+      const double residual = sums.differences / count;
+      map.residual = static_cast<T>(residual);
+      variance -= residual * residual;
+      if (variance < 0) variance = 0;
+    }
+    map.factor = factor_of(variance);
+  }
+
+  T* memory(std::vector<T>& row) const {
+    row.resize(static_cast<std::size_t>(call_.count));
+    return row.data();
+  }
+  [[nodiscard]] const std::byte* address_in(const void* memory, std::int64_t offset) const {
+    return static_cast<const std::byte*>(memory) + offset * (call_.type == storage::f64   ? 8
+                                                             : call_.type == storage::f32 ? 4
+                                                                                          : 2);
+  }
+  const T* input_row(std::int64_t offset) {
+    if (is_direct()) return static_cast<const T*>(addresses_.x) + offset;
+    T* const row = memory(inputs_);
+    if (is_flat_) {
+      loops::load_flat(call_.type, address_in(addresses_.x, offset), call_.count, row);
+    } else {
+      T* target = row;
+      for_each_position(elements_, [&](const map_position<3>& element) {
+        *target++ = load<T>(call_.type, addresses_.x, offset + element.offsets[1]);
+      });
+    }
+    return row;
+  }
+  void write_row(const T* row, std::int64_t offset) {
+    if (is_flat_) {
+      auto* const target = const_cast<std::byte*>(address_in(addresses_.y, offset));
+      return loops::store_flat(call_.type, row, call_.count, target);
+    }
+    for_each_position(elements_, [&](const map_position<3>& element) {
+      store<overflow::saturates>(call_.type, addresses_.y, offset + element.offsets[0], *row++);
+    });
+  }
+  /// The parameter of a row: a number, or one for each element. `row` keeps the latter.
+  void set_parameter(const void* parameter, std::int64_t offset, std::vector<T>& row,
+                     const T*& elements, T& constant) {
+    if (parameter == nullptr) return;
+    if (!varies_in_row_) {
+      constant = load<T>(call_.type, parameter, offset);
+      return;
+    }
+    if (row.empty() || varies_with_row_) {
+      T* target = memory(row);
+      for_each_position(elements_, [&](const map_position<3>& element) {
+        *target++ = load<T>(call_.type, parameter, offset + element.offsets[2]);
+      });
+    }
+    elements = row.data();
+  }
+
+  const normalize_call& call_;
+  const map_layout<3>& elements_;
+  const normalize_addresses& addresses_;
+  bool is_flat_;
+  bool varies_in_row_ = false;
+  bool varies_with_row_ = false;
+  std::vector<T> inputs_;
+  std::vector<T> results_;
+  std::vector<T> scales_;
+  std::vector<T> biases_;
+};
+
+template <class T>
+void compute_rows(const normalize_call& call, const normalize_addresses& addresses,
+                  double nanoseconds_of_element) {
+  const auto rows = layout_of(call, 0, call.row_rank);
+  const auto elements = layout_of(call, call.row_rank, call.rank);
+  const map_cost cost{.nanoseconds = nanoseconds_of_element * static_cast<double>(call.count),
+                      .least = 1};
+  for_each_part(rows, cost, [&](const map_layout<3>& part, const map_position<3>& origin) {
+    row_computation<T> computation(call, elements, addresses);
+    for_each_position(part, origin, [&](const map_position<3>& row) { computation.compute(row); });
+  });
+}
+
+}  // namespace
+
+void compute_normalize(const normalize_call& call, const normalize_addresses& addresses) {
+  if (call.type == storage::f64) return compute_rows<double>(call, addresses, 15);
+  compute_rows<float>(call, addresses, 2);
+}
+
+}  // namespace sluice::host

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// Loops over rows without gaps that are computed in f32, with the largest vectors of the processor.
+// y may be at the address of x.
+namespace sluice::host {
+
+/// y[i] = exp(x[i] - shift), if y is not nullptr, where no x[i] is above `shift`.
+/// @return the sum of these numbers
+[[nodiscard]] double exponentials_f32(const float* x, std::int64_t count, float shift, float* y);
+
+/// The sums of x[i] - shift and of its square.
+struct deviation_sums {
+  double differences = 0;
+  double squares = 0;
+};
+[[nodiscard]] deviation_sums deviations_f32(const float* x, std::int64_t count, float shift);
+
+/// y[i] = (x[i] - shift - residual) · factor · scale[i] + bias[i]. Without one of them, nullptr,
+/// its constant stands for it.
+struct row_map {
+  float shift = 0;
+  float residual = 0;
+  float factor = 1;
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+  float constant_scale = 1;
+  float constant_bias = 0;
+};
+void map_row_f32(const row_map& map, const float* x, std::int64_t count, float* y);
+
+}  // namespace sluice::host

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of normalizations over f32, with each kind of vectors that the processor has.
+#include "operations/dnn/row_loops.hpp"
+
+#include "tests/operations/every_vector_target.hpp"
+#include "tests/support/seed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class row_loops : public ::testing::Test {
+ protected:
+  std::vector<float> numbers(std::size_t count, float smallest, float largest) {
+    std::vector<float> all(count);
+    for (auto& x : all) x = std::uniform_real_distribution<float>(smallest, largest)(random_);
+    return all;
+  }
+  /// Counts around whole vectors and around the blocks of sums.
+  static constexpr auto counts = {0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 255, 256, 257, 1000};
+
+ private:
+  std::mt19937_64 random_ = make_generator();
+};
+
+TEST_F(row_loops, exponentials) {
+  for (const std::size_t n : counts) {
+    auto x = numbers(n, -110, 0);
+    if (n > 3) x[2] = -std::numeric_limits<float>::infinity();
+    const float shift = n > 0 ? *std::max_element(x.begin(), x.end()) : 0;
+    long double total = 0;
+    for (const float value : x) total += std::exp(static_cast<long double>(value) - shift);
+    for_each_vector_target([&] {
+      std::vector<float> y(n, -1);
+      const auto count = static_cast<std::int64_t>(n);
+      const double sum = host::exponentials_f32(x.data(), count, shift, y.data());
+      EXPECT_NEAR(sum, static_cast<double>(total), static_cast<double>(total) * 1e-6) << n;
+      EXPECT_EQ(host::exponentials_f32(x.data(), count, shift, nullptr), sum);
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto expected = std::exp(static_cast<long double>(x[i]) - shift);
+        // The rounding of the difference counts as often as its size says.
+        EXPECT_NEAR(y[i], static_cast<double>(expected),
+                    static_cast<double>(expected) * 1e-5 + 1e-44)
+            << x[i];
+      }
+    });
+  }
+}
+
+TEST_F(row_loops, exponentials_of_nan) {
+  for (const std::size_t n : {1, 5, 16, 40}) {
+    auto x = numbers(n, -3, 0);
+    x[n / 2] = std::numeric_limits<float>::quiet_NaN();
+    for_each_vector_target([&] {
+      std::vector<float> y(n);
+      EXPECT_TRUE(
+          std::isnan(host::exponentials_f32(x.data(), static_cast<std::int64_t>(n), 0, y.data())));
+      for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(std::isnan(y[i]), i == n / 2);
+    });
+  }
+}
+
+TEST_F(row_loops, deviations) {
+  for (const std::size_t n : counts) {
+    const auto x = numbers(n, 99, 101);
+    long double differences = 0;
+    long double squares = 0;
+    for (const float value : x) {
+      differences += static_cast<long double>(value) - 100;
+      squares += (static_cast<long double>(value) - 100) * (static_cast<long double>(value) - 100);
+    }
+    for_each_vector_target([&] {
+      const auto found = host::deviations_f32(x.data(), static_cast<std::int64_t>(n), 100);
+      EXPECT_NEAR(found.differences, static_cast<double>(differences),
+                  1e-6 * static_cast<double>(n));
+      EXPECT_NEAR(found.squares, static_cast<double>(squares),
+                  1e-6 * static_cast<double>(squares) + 1e-12);
+    });
+  }
+}
+
+TEST_F(row_loops, maps) {
+  for (const std::size_t n : counts) {
+    const auto x = numbers(n, -2, 2);
+    const auto scale = numbers(n, -2, 2);
+    const auto bias = numbers(n, -2, 2);
+    for (int kind = 0; kind < 4; ++kind) {
+      host::row_map map{.shift = 0.5F,
+                        .residual = 0.25F,
+                        .factor = 3,
+                        .constant_scale = 0.75F,
+                        .constant_bias = -2};
+      if (kind % 2 == 1) map.scale = scale.data();
+      if (kind / 2 == 1) map.bias = bias.data();
+      for_each_vector_target([&] {
+        auto y = x;  // in place
+        host::map_row_f32(map, y.data(), static_cast<std::int64_t>(n), y.data());
+        for (std::size_t i = 0; i < n; ++i) {
+          const double s = kind % 2 == 1 ? scale[i] : 0.75F;
+          const double b = kind / 2 == 1 ? bias[i] : -2;
+          EXPECT_NEAR(y[i], (static_cast<double>(x[i]) - 0.75) * 3 * s + b, 1e-5) << kind;
+        }
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
