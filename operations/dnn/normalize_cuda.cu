@@ -15,8 +15,21 @@ constexpr unsigned most_threads = 1024;
 constexpr int warp_size = 32;
 // Beyond this the loops in the kernels take the rest.
 constexpr std::int64_t max_blocks = 16384;
-/// Vectors of 16 bytes of a row that a thread keeps in registers.
-constexpr int vectors_of_thread = 4;
+/// How the rows without gaps are distributed.
+template <normalization Kind>
+struct flat_rows_of {
+  /// Vectors of 16 bytes that a thread keeps in registers. A softmax needs few more registers.
+  static constexpr int vectors = 4;
+  static constexpr unsigned threads = 1024;  ///< of the largest block
+};
+struct softmax_rows {
+  static constexpr int vectors = 8;
+  static constexpr unsigned threads = 512;
+};
+template <>
+struct flat_rows_of<normalization::softmax> : softmax_rows {};
+template <>
+struct flat_rows_of<normalization::log_softmax> : softmax_rows {};
 
 struct add_numbers {
   template <class T>
@@ -27,7 +40,7 @@ struct add_numbers {
 struct larger_number {
   template <class T>
   [[nodiscard]] __device__ T operator()(T a, T b) const {
-    return a > b ? a : b;
+    return max(a, b);  // the number, if one is NaN
   }
 };
 
@@ -77,32 +90,38 @@ __device__ void load_vector(const void* source, std::int64_t i, float (&values)[
   for (int j = 0; j < Size; ++j) values[j] = to_f32(vector.elements[j]);
 }
 
-/// Multiplies by a parameter, or adds it, for the vector `i` of a row.
-template <class Element, int Size, class Combine>
-__device__ void combine_parameter(const flat_rows& rows, const void* parameter, std::int64_t offset,
-                                  std::int64_t i, float (&values)[Size], const Combine& combine) {
-  if (parameter == nullptr) return;
+/// The parameter for the vector `i` of a row.
+template <class Element, int Size>
+__device__ void load_parameter(const flat_rows& rows, const void* parameter, std::int64_t offset,
+                               std::int64_t i, float (&values)[Size]) {
   const auto* const elements = static_cast<const Element*>(parameter) + offset;
-  float operand[Size];
-  if (rows.parameters == parameter_layout::beside) {
-    load_vector<Element>(elements, i, operand);
-  } else {
-    const float value = to_f32(elements[divide(i * Size, rows.repetitions).value * rows.step]);
+  if (rows.parameters == parameter_layout::beside) return load_vector<Element>(elements, i, values);
+  const float value = to_f32(elements[divide(i * Size, rows.repetitions).value * rows.step]);
 #pragma unroll
-    for (int j = 0; j < Size; ++j) operand[j] = value;
-  }
-#pragma unroll
-  for (int j = 0; j < Size; ++j) values[j] = combine(values[j], operand[j]);
+  for (int j = 0; j < Size; ++j) values[j] = value;
 }
-struct multiply_numbers {
-  [[nodiscard]] __device__ float operator()(float a, float b) const { return a * b; }
-};
+/// Multiplies the vector `i` of a row by the scale, and adds the bias.
+template <class Element, int Size>
+__device__ void apply_parameters(const flat_rows& rows, const normalize_addresses& addresses,
+                                 std::int64_t offset, std::int64_t i, float (&values)[Size]) {
+  float parameter[Size];
+  if (addresses.scale != nullptr) {
+    load_parameter<Element>(rows, addresses.scale, offset, i, parameter);
+#pragma unroll
+    for (int j = 0; j < Size; ++j) values[j] *= parameter[j];
+  }
+  if (addresses.bias != nullptr) {
+    load_parameter<Element>(rows, addresses.bias, offset, i, parameter);
+#pragma unroll
+    for (int j = 0; j < Size; ++j) values[j] += parameter[j];
+  }
+}
 
 /// Calls `function(k, i)` for the vectors `i` of a row that a thread keeps.
-template <class Function>
+template <int Kept, class Function>
 __device__ void for_each_vector(int lane, int lanes, int vectors, const Function& function) {
 #pragma unroll
-  for (int k = 0; k < vectors_of_thread; ++k) {
+  for (int k = 0; k < Kept; ++k) {
     const int i = lane + k * lanes;
     if (i < vectors) function(k, i);
   }
@@ -141,41 +160,71 @@ class row_parts {
   const Part* parts_;
 };
 
-/// y = (value - shift - residual) * factor, or exp(value - shift) * factor.
-struct row_map {
-  float shift = 0;
-  float residual = 0;
-  float factor = 1;
+/// exp(x - shift) where no x is above `shift`. f16 takes the fast exponential, whose results below
+/// the smallest number of f16 are 0.
+template <class Element>
+class exponential_below {
+ public:
+  explicit __device__ exponential_below(float shift)
+      : shift_(is_half ? shift * log2_of_e : shift) {}
+  [[nodiscard]] __device__ float operator()(float x) const {
+    if constexpr (is_half) {
+      float power;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(x, log2_of_e, -shift_)));
+      return power;
+    } else {
+      return expf(x - shift_);
+    }
+  }
+
+ private:
+  static constexpr bool is_half = std::is_same_v<Element, __half>;
+  static constexpr float log2_of_e = 1.44269504F;
+  float shift_;
 };
 
-/// The softmax of a row of which the thread keeps `values`. Each warp subtracts its own maximum, so
-/// that the warps meet only once. Replaces the values by exp(value - shift), if `is_log` is false.
-template <int Size>
-[[nodiscard]] __device__ row_map softmax_of(float (&values)[vectors_of_thread][Size], int lane,
-                                            int lanes, int vectors, bool is_log) {
+/// The elements of a row that a thread keeps in registers, in the type in which they lie in memory:
+/// more threads fit on a multiprocessor.
+template <class Element, int Kept>
+struct kept_elements {
+  static constexpr int size = 16 / sizeof(Element);
+  element_vector<Element, size> vectors[Kept];
+
+  [[nodiscard]] __device__ float operator()(int k, int j) const {
+    return to_f32(vectors[k].elements[j]);
+  }
+};
+
+/// What a softmax subtracts and divides by.
+struct softmax_parts {
+  float shift;    // of the warp
+  float largest;  // of the row
+  float total;    // the sum of exp(x - largest)
+};
+/// Each warp subtracts its own maximum, so that the warps of a row meet only once.
+template <class Element, int Kept>
+[[nodiscard]] __device__ softmax_parts softmax_of(const kept_elements<Element, Kept>& x, int lane,
+                                                  int lanes, int vectors) {
   struct part {
     float largest;
-    float total;  // of exp(value - shift)
+    float total;  // of exp(x - shift)
   };
   __shared__ part memory[most_threads / warp_size];
   const auto shift_of = [](float largest) {
     return largest == -INFINITY ? 0.0F : largest;
   };
   float largest = -INFINITY;
-  for_each_vector(lane, lanes, vectors, [&](int k, int) {
+  for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
 #pragma unroll
-    for (int j = 0; j < Size; ++j) largest = larger_number()(values[k][j], largest);
+    for (int j = 0; j < x.size; ++j) largest = larger_number()(x(k, j), largest);
   });
   largest = combined_in_warp(largest, lanes, larger_number());
   const float shift = shift_of(largest);
+  const exponential_below<Element> exponential(shift);
   float total = 0;
-  for_each_vector(lane, lanes, vectors, [&](int k, int) {
+  for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
 #pragma unroll
-    for (int j = 0; j < Size; ++j) {
-      const float power = expf(values[k][j] - shift);
-      total += power;
-      if (!is_log) values[k][j] = power;
-    }
+    for (int j = 0; j < x.size; ++j) total += exponential(x(k, j));
   });
   total = combined_in_warp(total, lanes, add_numbers());
   const row_parts<part> parts(memory, {largest, total}, lanes);
@@ -184,39 +233,44 @@ template <int Size>
   for (int i = 0; i < parts.size(); ++i) {
     total += parts[i].total * expf(shift_of(parts[i].largest) - largest);
   }
-  if (is_log) return {largest, logf(total), 1};
-  return {0, 0, expf(shift - largest) / total};
+  return {shift, largest, total};
 }
 
-/// The mean and the factor of a row of which the thread keeps `values`. Each warp subtracts the
-/// mean of its own elements, so that the warps meet only once (Chan, Golub and LeVeque, 1983).
-template <int Size>
-[[nodiscard]] __device__ row_map deviation_of(const normalize_call& call,
-                                              const float (&values)[vectors_of_thread][Size],
-                                              int lane, int lanes, int vectors) {
+/// y = (x - shift) * factor - residual.
+struct deviation_map {
+  float shift = 0;
+  float residual = 0;
+  float factor = 1;
+};
+/// Each warp subtracts the mean of its own elements, so that the warps of a row meet only once
+/// (Chan, Golub and LeVeque, 1983).
+template <class Element, int Kept>
+[[nodiscard]] __device__ deviation_map deviation_of(const normalize_call& call,
+                                                    const kept_elements<Element, Kept>& x, int lane,
+                                                    int lanes, int vectors) {
   struct part {
     float count;
     float shift;        // of the warp's elements
-    float differences;  // the sum of value - shift
+    float differences;  // the sum of x - shift
     float squares;      // the sum of its square
   };
   __shared__ part memory[most_threads / warp_size];
   part own{0, 0, 0, 0};
   if (call.kind == normalization::layer) {
     float sum = 0;
-    for_each_vector(lane, lanes, vectors, [&](int k, int) {
-      own.count += Size;
+    for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
+      own.count += x.size;
 #pragma unroll
-      for (int j = 0; j < Size; ++j) sum += values[k][j];
+      for (int j = 0; j < x.size; ++j) sum += x(k, j);
     });
     own.count = combined_in_warp(own.count, lanes, add_numbers());
     sum = combined_in_warp(sum, lanes, add_numbers());
     own.shift = own.count == 0 ? 0 : sum / own.count;
   }
-  for_each_vector(lane, lanes, vectors, [&](int k, int) {
+  for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
 #pragma unroll
-    for (int j = 0; j < Size; ++j) {
-      const float difference = values[k][j] - own.shift;
+    for (int j = 0; j < x.size; ++j) {
+      const float difference = x(k, j) - own.shift;
       own.differences += difference;
       own.squares += difference * difference;
     }
@@ -232,28 +286,32 @@ template <int Size>
   float differences = 0;
   for (int i = 0; i < parts.size(); ++i) {
     const part& p = parts[i];
+    squares += p.squares;
+    if (call.kind == normalization::rms) continue;
     const float distance = p.shift - shift;
     differences += p.differences + p.count * distance;
-    squares += p.squares + distance * (2 * p.differences + p.count * distance);
+    squares += distance * (2 * p.differences + p.count * distance);
   }
-  row_map map{shift, 0, 1};
   squares /= count;
+  float residual = 0;
   if (call.kind == normalization::layer) {
-    map.residual = differences / count;
-    squares -= map.residual * map.residual;
+    residual = differences / count;
+    squares -= residual * residual;
     if (squares < 0) squares = 0;
   }
-  map.factor = reciprocal_root(squares + static_cast<float>(call.epsilon));
-  return map;
+  const float factor = reciprocal_root(squares + static_cast<float>(call.epsilon));
+  return {shift, residual * factor, factor};
 }
 
 /// Rows without gaps, aligned to 16 bytes, which the threads of a row keep in registers.
-template <class Element, bool IsSoftmax>
-__global__ void __launch_bounds__(most_threads)
+/// `Kind` is softmax, log_softmax, or layer, which stands for the others too.
+template <class Element, normalization Kind>
+__global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
     flat_kernel(const __grid_constant__ normalize_call call,
                 const __grid_constant__ normalize_addresses addresses, int lanes,
                 const flat_rows layout) {
   constexpr int size = 16 / sizeof(Element);
+  constexpr int kept_vectors = flat_rows_of<Kind>::vectors;
   using vector = element_vector<Element, size>;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const std::int64_t rows_of_block = blockDim.x / lanes;
@@ -265,31 +323,57 @@ __global__ void __launch_bounds__(most_threads)
     const auto position = position_of_row(call, row < call.rows ? row : 0);
     const auto* const x = static_cast<const Element*>(addresses.x) + position.offsets[1];
     auto* const y = static_cast<Element*>(addresses.y) + position.offsets[0];
-    float values[vectors_of_thread][size];
-    for_each_vector(lane, lanes, vectors,
-                    [&](int k, int i) { load_vector<Element>(x, i, values[k]); });
-    row_map map;
-    if constexpr (IsSoftmax) {
-      map = softmax_of(values, lane, lanes, vectors, call.kind == normalization::log_softmax);
-    } else {
-      map = deviation_of(call, values, lane, lanes, vectors);
-    }
-    for_each_vector(lane, lanes, vectors, [&](int k, int i) {
-#pragma unroll
-      for (int j = 0; j < size; ++j) {
-        values[k][j] = (values[k][j] - map.shift - map.residual) * map.factor;
-      }
-      if constexpr (!IsSoftmax) {
-        combine_parameter<Element>(layout, addresses.scale, position.offsets[2], i, values[k],
-                                   multiply_numbers());
-        combine_parameter<Element>(layout, addresses.bias, position.offsets[2], i, values[k],
-                                   add_numbers());
-      }
-      vector result;
-#pragma unroll
-      for (int j = 0; j < size; ++j) put_f32(result.elements[j], values[k][j]);
-      reinterpret_cast<vector*>(y)[i] = result;
+    kept_elements<Element, kept_vectors> kept;
+    for_each_vector<kept_vectors>(lane, lanes, vectors, [&](int k, int i) {
+      kept.vectors[k] = reinterpret_cast<const vector*>(x)[i];
     });
+    // `map` replaces the vector `k`, which is the vector `i` of the row.
+    const auto write = [&](const auto& map) {
+      for_each_vector<kept_vectors>(lane, lanes, vectors, [&](int k, int i) {
+        float values[size];
+#pragma unroll
+        for (int j = 0; j < size; ++j) values[j] = kept(k, j);
+        map(values, i);
+        vector result;
+#pragma unroll
+        for (int j = 0; j < size; ++j) put_f32(result.elements[j], values[j]);
+        reinterpret_cast<vector*>(y)[i] = result;
+      });
+    };
+    if constexpr (Kind == normalization::softmax) {
+      const auto parts = softmax_of(kept, lane, lanes, vectors);
+      const exponential_below<Element> exponential(parts.shift);
+      const float factor = expf(parts.shift - parts.largest) / parts.total;
+      write([&](float(&values)[size], int) {
+#pragma unroll
+        for (int j = 0; j < size; ++j) values[j] = exponential(values[j]) * factor;
+      });
+    } else if constexpr (Kind == normalization::log_softmax) {
+      const auto parts = softmax_of(kept, lane, lanes, vectors);
+      const float logarithm = logf(parts.total);
+      write([&](float(&values)[size], int) {
+#pragma unroll
+        for (int j = 0; j < size; ++j) values[j] = values[j] - parts.largest - logarithm;
+      });
+    } else {
+      deviation_map map;
+      if (call.kind == normalization::batch) {
+        const auto number = [&](const void* parameter) {
+          return to_f32(static_cast<const Element*>(parameter)[position.offsets[2]]);
+        };
+        map.shift = number(addresses.mean);
+        map.factor = reciprocal_root(number(addresses.variance) + static_cast<float>(call.epsilon));
+      } else {
+        map = deviation_of(call, kept, lane, lanes, vectors);
+      }
+      write([&](float(&values)[size], int i) {
+#pragma unroll
+        for (int j = 0; j < size; ++j) {
+          values[j] = (values[j] - map.shift) * map.factor - map.residual;
+        }
+        apply_parameters<Element>(layout, addresses, position.offsets[2], i, values);
+      });
+    }
   }
 }
 
@@ -472,26 +556,36 @@ struct normalize_launcher {
   cudaStream_t stream;
 
   /// @return whether `flat_kernel` has been launched
+  template <class Element, normalization Kind>
+  [[nodiscard]] bool launch_rows() const {
+    constexpr std::int64_t size = 16 / sizeof(Element);
+    constexpr std::int64_t kept = flat_rows_of<Kind>::vectors;
+    flat_rows layout{};
+    if (call.count > size * kept * flat_rows_of<Kind>::threads ||
+        !describe_parameters(call, addresses, size, layout)) {
+      return false;
+    }
+    const auto lanes = power_of_two((call.count / size + kept - 1) / kept);
+    const unsigned threads = lanes > least_threads ? static_cast<unsigned>(lanes) : least_threads;
+    flat_kernel<Element, Kind><<<blocks_for(call.rows, threads, lanes), threads, 0, stream>>>(
+        call, addresses, static_cast<int>(lanes), layout);
+    return true;
+  }
   template <class Element>
   [[nodiscard]] bool launch_flat() const {
     constexpr std::int64_t size = 16 / sizeof(Element);
-    constexpr std::int64_t most = size * vectors_of_thread * most_threads;
-    if (call.kind == normalization::batch || call.count % size != 0 || call.count > most ||
-        !has_flat_rows(call) || !is_aligned(call, 0, addresses.y, size) ||
+    if (call.count % size != 0 || !has_flat_rows(call) || !is_aligned(call, 0, addresses.y, size) ||
         !is_aligned(call, 1, addresses.x, size)) {
       return false;
     }
-    flat_rows layout{};
-    if (!describe_parameters(call, addresses, size, layout)) return false;
-    const auto lanes =
-        power_of_two((call.count / size + vectors_of_thread - 1) / vectors_of_thread);
-    const unsigned threads = lanes > least_threads ? static_cast<unsigned>(lanes) : least_threads;
-    const unsigned blocks = blocks_for(call.rows, threads, lanes);
-    const bool is_softmax =
-        call.kind == normalization::softmax || call.kind == normalization::log_softmax;
-    const auto kernel = is_softmax ? flat_kernel<Element, true> : flat_kernel<Element, false>;
-    kernel<<<blocks, threads, 0, stream>>>(call, addresses, static_cast<int>(lanes), layout);
-    return true;
+    switch (call.kind) {
+      case normalization::softmax:
+        return launch_rows<Element, normalization::softmax>();
+      case normalization::log_softmax:
+        return launch_rows<Element, normalization::log_softmax>();
+      default:
+        return launch_rows<Element, normalization::layer>();
+    }
   }
   int launch() const {
     const bool is_flat = call.type == storage::f32    ? launch_flat<float>()
@@ -518,12 +612,15 @@ int load_normalize() {
   const auto load_kernel = [&](auto* kernel) {
     if (status == cudaSuccess) status = cudaFuncGetAttributes(&attributes, kernel);
   };
-  load_kernel(flat_kernel<float, true>);
-  load_kernel(flat_kernel<float, false>);
-  load_kernel(flat_kernel<__half, true>);
-  load_kernel(flat_kernel<__half, false>);
-  load_kernel(flat_kernel<__nv_bfloat16, true>);
-  load_kernel(flat_kernel<__nv_bfloat16, false>);
+  const auto load_flat = [&](auto element) {
+    using type = decltype(element);
+    load_kernel(flat_kernel<type, normalization::softmax>);
+    load_kernel(flat_kernel<type, normalization::log_softmax>);
+    load_kernel(flat_kernel<type, normalization::layer>);
+  };
+  load_flat(float{});
+  load_flat(__half{});
+  load_flat(__nv_bfloat16{});
   load_kernel(strided_kernel<float>);
   load_kernel(strided_kernel<double>);
   return status;

@@ -78,7 +78,10 @@ void distribute(reduce_call& call) {
   // A second kernel costs more than it gains for few elements.
   constexpr std::int64_t least_elements = 32768;
   if (call.reduced.count < least_elements / call.results.count) return;
-  const auto parts = std::min(wanted_threads / call.lanes / call.results.count,
+  // A thread that reduces columns may take several that lie side by side.
+  constexpr std::int64_t most_columns = 8;
+  const auto threads = call.lanes == 1 ? most_columns * wanted_threads : wanted_threads;
+  const auto parts = std::min(threads / call.lanes / call.results.count,
                               call.reduced.count / (call.lanes * least_of_thread));
   if (parts < 2) return;
   // Every part has elements, and begins with a vector of 16 bytes.
@@ -86,9 +89,10 @@ void distribute(reduce_call& call) {
   call.part_length = (call.reduced.count + parts - 1) / parts;
   call.part_length = (call.part_length + most_of_vector - 1) / most_of_vector * most_of_vector;
   call.parts = (call.reduced.count + call.part_length - 1) / call.part_length;
-  constexpr std::int64_t largest_number = 24;
+  const auto value_bytes = operations::visit(
+      call, [](const auto& reducer) { return static_cast<int>(sizeof(reducer.identity())); });
   call.key.workspace_bytes = static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * largest_number)));
+      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * value_bytes)));
 }
 
 reduce_call infer(const reduce& op, inference& inference) {

@@ -168,34 +168,38 @@ struct exponential_reducer {
   }
 };
 
-/// The variance; Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983.
+/// The variance, from sums about one of the elements; Chan, Golub and LeVeque, "Algorithms for
+/// computing the sample variance", 1983.
 struct variance_reducer {
   using element = double;
   struct value {
     double count;
-    double mean;
-    double squares;  ///< the sum of squared differences from the mean
+    double shift;        ///< the first element
+    double differences;  ///< the sum of x - shift
+    double squares;      ///< the sum of its square
   };
   std::int64_t correction;
 
-  [[nodiscard]] SLUICE_HOST_DEVICE static value identity() noexcept { return {0, 0, 0}; }
-  SLUICE_HOST_DEVICE void add(value& moments, double x, std::int64_t) const noexcept {
-    moments.count += 1;
-    const double difference = x - moments.mean;
-    moments.mean += difference / moments.count;
-    moments.squares += difference * (x - moments.mean);
+  [[nodiscard]] SLUICE_HOST_DEVICE static value identity() noexcept { return {0, 0, 0, 0}; }
+  SLUICE_HOST_DEVICE void add(value& sums, double x, std::int64_t) const noexcept {
+    if (sums.count == 0) sums.shift = x;
+    const double difference = x - sums.shift;
+    sums.count += 1;
+    sums.differences += difference;
+    sums.squares += difference * difference;
   }
   [[nodiscard]] SLUICE_HOST_DEVICE static value combine(value a, value b) noexcept {
     if (a.count == 0) return b;
     if (b.count == 0) return a;
-    const double count = a.count + b.count;
-    const double difference = b.mean - a.mean;
-    return {count, a.mean + difference * (b.count / count),
-            a.squares + b.squares + difference * difference * (a.count * b.count / count)};
+    const double distance = b.shift - a.shift;
+    return {a.count + b.count, a.shift, a.differences + b.differences + b.count * distance,
+            a.squares + b.squares + distance * (2 * b.differences + b.count * distance)};
   }
-  [[nodiscard]] SLUICE_HOST_DEVICE double finish(value moments) const noexcept {
-    const double degrees = moments.count - static_cast<double>(correction);
-    return degrees < 0 ? static_cast<double>(NAN) : moments.squares / degrees;
+  [[nodiscard]] SLUICE_HOST_DEVICE double finish(value sums) const noexcept {
+    const double degrees = sums.count - static_cast<double>(correction);
+    if (degrees < 0) return static_cast<double>(NAN);
+    const double squares = sums.squares - sums.differences * (sums.differences / sums.count);
+    return (squares < 0 ? 0 : squares) / degrees;
   }
 };
 

@@ -92,6 +92,7 @@ __device__ void load_several(storage type, const void* source, const std::int64_
 /// How a kernel reads the elements of a result.
 ///@{
 struct strided_elements {
+  using element = float;  // of the kernels over columns, which are loaded with those of f32
   template <class Reducer>
   __device__ static void add(const Reducer& reducer, typename Reducer::value& total,
                              const reduce_call& call, const void* x, std::int64_t row,
@@ -150,6 +151,7 @@ template <class Element>
 /// Without gaps, 16 bytes at a time. Rows begin at multiples of 16 bytes.
 template <class Element>
 struct flat_elements {
+  using element = Element;
   template <class Reducer>
   __device__ static void add(const Reducer& reducer, typename Reducer::value& total,
                              const reduce_call&, const void* x, std::int64_t row,
@@ -254,6 +256,51 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
+/// The sums or the extrema of columns side by side, in several parts: each thread reduces those of
+/// a vector of 16 bytes, of one part. Unit u is part u / vectors of vector u % vectors.
+template <class Reducer, class Element>
+__global__ void __launch_bounds__(threads_per_block)
+    columns_kernel(Reducer reducer, const __grid_constant__ reduce_call call, const Element* x,
+                   typename Reducer::value* workspace) {
+  constexpr int size = 16 / sizeof(Element);
+  constexpr bool is_sum = std::is_same_v<Reducer, sum_reducer<double>>;
+  using vector = element_vector<Element, size>;
+  using number = std::conditional_t<is_sum, double, float>;
+  const std::int64_t vectors = call.results.count / size;
+  const std::int64_t units = vectors * call.parts;
+  const std::int64_t distance = call.reduced.strides[0][0] / size;
+  for (std::int64_t unit = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
+       unit < units; unit += static_cast<std::int64_t>(gridDim.x) * threads_per_block) {
+    const auto split = divide(unit, vectors);
+    const std::int64_t begin = split.value * call.part_length;
+    const std::int64_t end = begin + call.part_length < call.reduced.count
+                                 ? begin + call.part_length
+                                 : call.reduced.count;
+    number totals[size];
+#pragma unroll
+    for (int j = 0; j < size; ++j) totals[j] = static_cast<number>(reducer.identity());
+    const auto* const source = reinterpret_cast<const vector*>(x) + split.remainder;
+#pragma unroll 4
+    for (std::int64_t row = begin; row < end; ++row) {
+      const vector v = source[row * distance];
+#pragma unroll
+      for (int j = 0; j < size; ++j) {
+        const float element = to_f32(v.elements[j]);
+        if constexpr (is_sum) {
+          totals[j] += static_cast<double>(element);
+        } else {
+          totals[j] =
+              reducer.is_max ? larger_f32(totals[j], element) : smaller_f32(totals[j], element);
+        }
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < size; ++j) {
+      workspace[split.value * call.results.count + split.remainder * size + j] = totals[j];
+    }
+  }
+}
+
 // One block for each result.
 template <class Reducer>
 __global__ void __launch_bounds__(threads_per_block)
@@ -283,6 +330,16 @@ template <>
 inline constexpr bool has_flat_kernels<extremum_reducer<double>> = true;
 template <>
 inline constexpr bool has_flat_kernels<position_reducer<double>> = true;
+template <>
+inline constexpr bool has_flat_kernels<variance_reducer> = true;
+
+/// The reducers for which there are kernels over columns side by side.
+template <class Reducer>
+inline constexpr bool has_column_kernels = false;
+template <>
+inline constexpr bool has_column_kernels<sum_reducer<double>> = true;
+template <>
+inline constexpr bool has_column_kernels<extremum_reducer<double>> = true;
 
 /// Calls `run` with the elements of a type that kernels read 16 bytes at a time.
 /// @return whether there are such
@@ -296,17 +353,46 @@ template <class Reducer, class Run>
   return false;
 }
 
+/// The elements in 16 bytes of a type of `with_flat_elements`.
+[[nodiscard]] std::int64_t vector_size(const reduce_call& call) {
+  return call.results.types[1] == storage::f32 ? 4 : 8;
+}
 /// Whether the elements of each result have no gaps and begin at multiples of 16 bytes.
 [[nodiscard]] bool has_flat_rows(const reduce_call& call, const void* x) {
-  const std::int64_t size = call.results.types[1] == storage::f32 ? 4 : 8;
   if (call.reduced.rank != 1 || call.reduced.strides[0][0] != 1 ||
       reinterpret_cast<std::uintptr_t>(x) % 16 != 0) {
     return false;
   }
   for (int d = 0; d < call.results.rank; ++d) {
-    if (call.results.shape[d] > 1 && call.results.strides[1][d] % size != 0) return false;
+    if (call.results.shape[d] > 1 && call.results.strides[1][d] % vector_size(call) != 0) {
+      return false;
+    }
   }
   return true;
+}
+/// Whether the columns are whole vectors side by side, each row at a multiple of 16 bytes.
+[[nodiscard]] bool has_flat_columns(const reduce_call& call, const void* x) {
+  return call.lanes == 1 && call.parts > 1 && call.results.rank == 1 &&
+         call.results.strides[1][0] == 1 && call.reduced.rank == 1 &&
+         call.results.count % vector_size(call) == 0 &&
+         call.reduced.strides[0][0] % vector_size(call) == 0 &&
+         reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+}
+
+/// The threads that reduce a row without gaps: few with many vectors each, if there are enough
+/// rows.
+[[nodiscard]] std::int32_t flat_lanes(const reduce_call& call) {
+  constexpr std::int64_t vectors_of_lane = 8;
+  constexpr std::int64_t enough_threads = 1 << 17;
+  constexpr std::int32_t warp = 32;
+  const std::int64_t vectors = call.part_length / vector_size(call);
+  const std::int64_t units = call.results.count * call.parts;
+  auto lanes = call.lanes;
+  while (lanes > 1 && lanes * 2 > vectors) lanes /= 2;
+  while (lanes > warp && lanes * vectors_of_lane > vectors && units >= 2 * enough_threads / lanes) {
+    lanes /= 2;
+  }
+  return lanes;
 }
 
 [[nodiscard]] unsigned blocks_for(std::int64_t count) {
@@ -320,6 +406,26 @@ struct reduce_launcher {
   void* workspace;
   cudaStream_t stream;
 
+  /// @return whether `columns_kernel` has been launched
+  template <class Reducer>
+  [[nodiscard]] bool run_columns(const Reducer& reducer) const {
+    if constexpr (std::is_same_v<Reducer, sum_reducer<double>>) {
+      if (!reducer.is_plain()) return false;
+    }
+    if constexpr (has_column_kernels<Reducer>) {
+      return has_flat_columns(call, x) &&
+             with_flat_elements<Reducer>(call.results.types[1], [&](auto elements) {
+               using element = typename decltype(elements)::element;
+               const std::int64_t threads = call.results.count / vector_size(call) * call.parts;
+               columns_kernel<<<blocks_for((threads + threads_per_block - 1) / threads_per_block),
+                                threads_per_block, 0, stream>>>(
+                   reducer, call, static_cast<const element*>(x),
+                   static_cast<typename Reducer::value*>(workspace));
+             });
+    } else {
+      return false;
+    }
+  }
   template <class Reducer>
   int operator()(const Reducer& reducer) const {
     const std::int64_t units = call.results.count * call.parts;
@@ -331,13 +437,11 @@ struct reduce_launcher {
     };
     const bool is_flat = has_flat_rows(call, x) &&
                          with_flat_elements<Reducer>(call.results.types[1], [&](auto elements) {
-                           // Threads with at least two vectors.
                            auto used = call;
-                           while (used.lanes > 1 && used.lanes * 16 > used.part_length)
-                             used.lanes /= 2;
+                           used.lanes = flat_lanes(call);
                            run(elements, used);
                          });
-    if (!is_flat) run(strided_elements(), call);
+    if (!is_flat && !run_columns(reducer)) run(strided_elements(), call);
     const cudaError_t result = cudaGetLastError();
     if (result != cudaSuccess || call.parts == 1) return result;
     combine_kernel<<<blocks_for(call.results.count), threads_per_block, 0, stream>>>(
@@ -354,6 +458,12 @@ struct reduce_loader {
     const auto load_kernel = [&](auto elements) {
       if (status != cudaSuccess) return;
       status = cudaFuncGetAttributes(&attributes, reduce_kernel<Reducer, decltype(elements)>);
+      if constexpr (has_column_kernels<Reducer>) {
+        using element = typename decltype(elements)::element;
+        if (status == cudaSuccess) {
+          status = cudaFuncGetAttributes(&attributes, columns_kernel<Reducer, element>);
+        }
+      }
     };
     load_kernel(strided_elements());
     for (const auto type : {storage::f32, storage::f16, storage::bf16}) {
