@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace sluice::host {
@@ -126,12 +127,13 @@ class row_computation {
   row_computation(const normalize_call& call, const map_layout<3>& elements,
                   const normalize_addresses& addresses)
       : call_(call), elements_(elements), addresses_(addresses), is_flat_(has_flat_rows(call)) {
-    for (int d = 0; d < elements.rank; ++d) {
-      varies_in_row_ = varies_in_row_ || call.strides[2][call.row_rank + d] != 0;
+    std::int64_t step = 1;
+    for (int d = elements.rank - 1; d >= 0; --d) {
+      is_beside_ = is_beside_ && elements.strides[2][d] == step;
+      step *= elements.shape[d];
     }
-    for (int d = 0; d < call.row_rank; ++d) {
-      varies_with_row_ = varies_with_row_ || call.strides[2][d] != 0;
-    }
+    const int last = elements.rank - 1;
+    repetitions_ = elements.strides[2][last] == 0 ? elements.shape[last] : 1;
   }
 
   void compute(const map_position<3>& row) {
@@ -161,14 +163,17 @@ class row_computation {
             static_cast<double>(load<T>(call_.type, addresses_.variance, row.offsets[2])));
         break;
     }
-    set_parameter(addresses_.scale, row.offsets[2], scales_, map.scale, map.constant_scale);
-    set_parameter(addresses_.bias, row.offsets[2], biases_, map.bias, map.constant_bias);
-    loops::map(map, source, call_.count, y);
+    apply(map, source, y, row.offsets[2]);
     if (!is_direct()) write_row(y, row.offsets[0]);
   }
 
  private:
   using loops = row_loops<T>;
+  /// Parameters as `T`, from their position on.
+  struct kept_row {
+    std::int64_t offset = -1;
+    std::vector<T> values;
+  };
 
   [[nodiscard]] bool is_direct() const noexcept { return is_flat_ && call_.type == loops::direct; }
   [[nodiscard]] T largest(const T* x) const { return loops::largest(x, call_.count); }
@@ -220,33 +225,55 @@ class row_computation {
       store<overflow::saturates>(call_.type, addresses_.y, offset + element.offsets[0], *row++);
     });
   }
-  /// The parameter of a row: a number, or one for each element. `row` keeps the latter.
-  void set_parameter(const void* parameter, std::int64_t offset, std::vector<T>& row,
-                     const T*& elements, T& constant) {
-    if (parameter == nullptr) return;
-    if (!varies_in_row_) {
-      constant = load<T>(call_.type, parameter, offset);
-      return;
+  /// Maps a row, with the parameters at `offset`.
+  void apply(typename loops::row_map map, const T* x, T* y, std::int64_t offset) {
+    if (is_beside_ || (addresses_.scale == nullptr && addresses_.bias == nullptr)) {
+      map.scale = parameters_beside(addresses_.scale, offset, scales_);
+      map.bias = parameters_beside(addresses_.bias, offset, biases_);
+      return loops::map(map, x, call_.count, y);
     }
-    if (row.empty() || varies_with_row_) {
-      T* target = memory(row);
-      for_each_position(elements_, [&](const map_position<3>& element) {
-        *target++ = load<T>(call_.type, parameter, offset + element.offsets[2]);
-      });
+    // Each line of the row has the same parameters for a number of elements.
+    const auto length = repetitions_;
+    auto lines = elements_;
+    if (length > 1) {
+      --lines.rank;
+      lines.count /= length;
     }
-    elements = row.data();
+    const auto apply_line = [&](const map_position<3>& line) {
+      const auto position = offset + line.offsets[2];
+      if (addresses_.scale != nullptr) {
+        map.constant_scale = load<T>(call_.type, addresses_.scale, position);
+      }
+      if (addresses_.bias != nullptr) {
+        map.constant_bias = load<T>(call_.type, addresses_.bias, position);
+      }
+      loops::map(map, x, length, y);
+      x += length;
+      y += length;
+    };
+    if (lines.rank == 0) return apply_line({});
+    for_each_position(lines, apply_line);
+  }
+  /// Parameters that lie as the elements of a row without gaps.
+  const T* parameters_beside(const void* parameter, std::int64_t offset, kept_row& row) {
+    if (parameter == nullptr) return nullptr;
+    if (call_.type == loops::direct) return static_cast<const T*>(parameter) + offset;
+    if (std::exchange(row.offset, offset) != offset) {
+      loops::load_flat(call_.type, address_in(parameter, offset), call_.count, memory(row.values));
+    }
+    return row.values.data();
   }
 
   const normalize_call& call_;
   const map_layout<3>& elements_;
   const normalize_addresses& addresses_;
   bool is_flat_;
-  bool varies_in_row_ = false;
-  bool varies_with_row_ = false;
+  bool is_beside_ = true;
+  std::int64_t repetitions_ = 1;
   std::vector<T> inputs_;
   std::vector<T> results_;
-  std::vector<T> scales_;
-  std::vector<T> biases_;
+  kept_row scales_;
+  kept_row biases_;
 };
 
 template <class T>

@@ -181,6 +181,46 @@ std::optional<f32_sum> vector_sum(const sum_reducer<double>& reducer) {
   }
 }
 
+/// The first or the last extremum of f32, f16 and bf16, if the elements of a result lie side by
+/// side: finds the extremum of each block in vectors, and its position where it is the best so far.
+/// @return whether it did
+bool find_f32(const reduce_call& call, const position_reducer<double>& reducer, const void* x,
+              void* y) {
+  const auto type = call.results.types[1];
+  if ((type != storage::f32 && type != storage::f16 && type != storage::bf16) ||
+      call.reduced.rank != 1 || call.reduced.strides[0][0] != 1) {
+    return false;
+  }
+  const auto is_found = [](float candidate, float extremum) {
+    return candidate == extremum || (candidate != candidate && extremum != extremum);
+  };
+  for_each_results_part(call, vector_nanoseconds, 1, [&](const results_part& part) {
+    for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
+      auto best = reducer.identity();
+      std::int64_t first = 0;
+      for_each_block(type, x, position.offsets[1], last_extent(call.reduced),
+                     [&](const float* elements, std::int64_t count) {
+                       constexpr std::int64_t block = 1024;
+                       for (std::int64_t i = 0; i < count; i += block) {
+                         const auto length = std::min(block, count - i);
+                         const float* const begin = elements + i;
+                         const float extremum =
+                             reducer.is_max ? max_f32(begin, length) : min_f32(begin, length);
+                         const auto candidate =
+                             reducer.combine(best, {static_cast<double>(extremum), first + i});
+                         if (best.position >= 0 && candidate.position == best.position) continue;
+                         auto k = reducer.last ? length - 1 : 0;
+                         while (!is_found(begin[k], extremum)) k += reducer.last ? -1 : 1;
+                         best = {static_cast<double>(extremum), first + i + k};
+                       }
+                       first += count;
+                     });
+      store_result(call.results.types[0], y, position.offsets[0], reducer.finish(best));
+    });
+  });
+  return true;
+}
+
 template <class Reducer>
 void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
   for_each_results_part(call, scalar_nanoseconds, 1, [&](const results_part& part) {
@@ -212,6 +252,10 @@ struct reduction_runner {
   int operator()(const sum_reducer<double>& reducer) const {
     const auto sum = vector_sum(reducer);
     if (!sum || !reduce_f32(call, *sum, x, y)) reduce_any(call, reducer, x, y);
+    return 0;
+  }
+  int operator()(const position_reducer<double>& reducer) const {
+    if (!find_f32(call, reducer, x, y)) reduce_any(call, reducer, x, y);
     return 0;
   }
   int operator()(const extremum_reducer<double>& reducer) const {

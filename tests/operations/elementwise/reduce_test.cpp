@@ -315,6 +315,7 @@ TEST_P(reduce_operation, of_many_elements) {
   for (const auto& [shape, axes] : cases) {
     SCOPED_TRACE(to_string(shape));
     for (const auto type : {element_type::f32, element_type::i32, element_type::c64}) {
+      if (type != element_type::f32 && between(0, 2) != 0) continue;
       const auto x = make(type, shape);
       expect_right(x, coin() ? reduction::sum : reduction::mean, axes, coin());
       // Some of the other kinds, on each device and at each start others.
@@ -322,7 +323,10 @@ TEST_P(reduce_operation, of_many_elements) {
         if (between(0, 6) != 0) continue;
         const auto kind = static_cast<reduction>(k);
         SCOPED_TRACE(k);
-        expect_right(make(type, shape, numbers_for(kind, type)), kind, axes, coin());
+        if (coin()) {
+          expect_right(make(type, shape, numbers_for(kind, type)), kind, axes, coin());
+          continue;
+        }
         const auto half = coin() ? element_type::f16 : element_type::bf16;
         const bool has_positions = kind == reduction::argmax || kind == reduction::argmin;
         expect_right(
