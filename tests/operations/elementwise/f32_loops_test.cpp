@@ -169,7 +169,7 @@ TEST_F(f32_loops, unary_functions) {
     }
     const bool has_alpha = f >= unary_function::leaky_relu && f != unary_function::clip;
     const unary_map<float> function(f, has_alpha ? 0.75F : -3.0F, 1.5F);
-    const auto bound = bound_of(f, error_bounds());
+    const auto bound = bound_of(f, element_type::f32, error_bounds());
     many_times([&] {
       const auto n = count();
       const auto x = floats(n);

@@ -285,8 +285,9 @@ struct error_bounds {
          f == function::gelu_tanh || f == function::silu || f == function::mish;
 }
 
-/// The largest error of f, in units in the last place.
-[[nodiscard]] constexpr int bound_of(unary_function f, const error_bounds& bounds) {
+/// The largest error of f, in units in the last place of the type in which it is computed.
+[[nodiscard]] constexpr int bound_of(unary_function f, element_type type,
+                                     const error_bounds& bounds) {
   using function = unary_function;
   switch (f) {
     case function::negate:
@@ -305,6 +306,8 @@ struct error_bounds {
       return 0;
     case function::reciprocal:
     case function::sqrt:
+      // Rounded once. The reference of f64 has too few digits to be rounded again.
+      return type == element_type::f64 ? 1 : 0;
     case function::rsqrt:
     case function::leaky_relu:
     case function::hard_sigmoid:

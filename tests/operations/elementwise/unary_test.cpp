@@ -126,7 +126,7 @@ bool is_right(unary_function f, element_type type, const number& x, const parame
       const auto rounded_expected = to_real_type(type, expected);
       return computed.real() == rounded_expected || same(computed.real(), rounded_expected);
     }
-    return is_near(type, computed.real(), expected, bound_of(f, bounds),
+    return is_near(type, computed.real(), expected, bound_of(f, type, bounds),
                    is_relative_to_argument(f) ? x.real() : 0);
   }
   const auto value = static_cast<wide_integer>(x.real());
