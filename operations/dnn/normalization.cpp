@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -78,10 +79,10 @@ traced_call make_call(normalization kind, element_type type, const dimensions& r
   return call;
 }
 
-/// Without any element, the launch touches no operand.
-void ignore_if_empty(const traced_call& call, inference& inference) {
-  if (call.rows != 0 && call.count != 0) return;
+/// The call of a normalization without any element: the launch touches no operand.
+traced_call empty_call(inference& inference) {
   for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
+  return {};
 }
 
 /// X of a type that normalizations take, with at least `least_rank` dimensions.
@@ -101,10 +102,16 @@ const tensor_spec& result_like(inference& inference, const operand& y, const ope
   inference.allow_in_place(y, x);
   return inference.result(y, spec.type, spec.shape);
 }
-void require_epsilon(double epsilon) {
-  if (std::isfinite(epsilon) && epsilon >= 0) return;
-  throw invalid_argument(
-      "epsilon", "is " + std::to_string(epsilon) + ", but must be a finite number of at least 0");
+/// The number in the type of the computation.
+double require_epsilon(double epsilon, element_type type) {
+  const bool is_double = type == element_type::f64;
+  const double rounded = is_double ? epsilon : static_cast<double>(static_cast<float>(epsilon));
+  if (std::isfinite(rounded) && epsilon >= 0) return rounded;
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%g", epsilon);
+  throw invalid_argument("epsilon", "is " + std::string(text.data()) +
+                                        ", but must be a finite number of at least 0" +
+                                        (is_double ? "" : " in f32"));
 }
 
 /// Checks a parameter for each element of `shape`, to which it is broadcast, and packs it if it
@@ -134,14 +141,13 @@ traced_call infer_softmax(const Operation& op, inference& inference) {
       require_x(inference, op.x, Kind == normalization::softmax ? "softmax" : "log_softmax", 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   const auto& y = result_like(inference, op.y, op.x, x);
+  if (x.size() == 0) return empty_call(inference);
   dimensions rows;
   dimensions elements;
   for (std::size_t d = 0; d < x.rank(); ++d) {
     (d == axis ? elements : rows).add(x.shape[d], y.strides[d], x.strides[d], 0);
   }
-  const auto call = make_call(Kind, x.type, rows, elements, 0);
-  ignore_if_empty(call, inference);
-  return call;
+  return make_call(Kind, x.type, rows, elements, 0);
 }
 
 /// A layer or RMS normalization, with the elements from the dimension `axis` on.
@@ -150,8 +156,12 @@ traced_call infer_layer(normalization kind, std::string_view name, const Operati
                         std::initializer_list<const operand*> parameters, inference& inference) {
   const auto& x = require_x(inference, op.x, name, 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
-  require_epsilon(op.epsilon);
+  const auto epsilon = require_epsilon(op.epsilon, x.type);
   const auto& y = result_like(inference, op.y, op.x, x);
+  extents shape;
+  for (std::size_t d = axis; d < x.rank(); ++d) shape.push_back(x.shape[d]);
+  for (const auto* parameter : parameters) require_parameter(inference, *parameter, x, shape);
+  if (x.size() == 0) return empty_call(inference);
   dimensions rows;
   dimensions elements;
   for (std::size_t d = 0; d < axis; ++d) rows.add(x.shape[d], y.strides[d], x.strides[d], 0);
@@ -159,18 +169,12 @@ traced_call infer_layer(normalization kind, std::string_view name, const Operati
   std::int64_t step = 1;
   for (std::size_t d = x.rank(); d-- > axis;) {
     parameter_strides[d] = step;
-    // Without elements, no stride counts.
-    step *= std::max<std::int64_t>(x.shape[d], 1);
+    step *= x.shape[d];
   }
   for (std::size_t d = axis; d < x.rank(); ++d) {
     elements.add(x.shape[d], y.strides[d], x.strides[d], parameter_strides[d]);
   }
-  for (const auto* parameter : parameters) {
-    require_parameter(inference, *parameter, x, elements.shape);
-  }
-  const auto call = make_call(kind, x.type, rows, elements, op.epsilon);
-  ignore_if_empty(call, inference);
-  return call;
+  return make_call(kind, x.type, rows, elements, epsilon);
 }
 traced_call infer_layer_norm(const layer_norm& op, inference& inference) {
   return infer_layer(normalization::layer, "layer_norm", op, {&op.scale, &op.bias}, inference);
@@ -187,8 +191,10 @@ traced_call infer_group_norm(const group_norm& op, inference& inference) {
                                          ", which does not divide the " + std::to_string(channels) +
                                          " channels of x");
   }
-  require_epsilon(op.epsilon);
+  const auto epsilon = require_epsilon(op.epsilon, x.type);
   const auto& y = result_like(inference, op.y, op.x, x);
+  for (const auto* parameter : {&op.scale, &op.bias}) require_channels(inference, *parameter, x);
+  if (x.size() == 0) return empty_call(inference);
   const auto size = channels / op.groups;
   dimensions rows;
   dimensions elements;
@@ -198,28 +204,24 @@ traced_call infer_group_norm(const group_norm& op, inference& inference) {
   for (std::size_t d = 2; d < x.rank(); ++d) {
     elements.add(x.shape[d], y.strides[d], x.strides[d], 0);
   }
-  for (const auto* parameter : {&op.scale, &op.bias}) require_channels(inference, *parameter, x);
-  const auto call = make_call(normalization::layer, x.type, rows, elements, op.epsilon);
-  ignore_if_empty(call, inference);
-  return call;
+  return make_call(normalization::layer, x.type, rows, elements, epsilon);
 }
 
 traced_call infer_batch_norm(const batch_norm& op, inference& inference) {
   const auto& x = require_x(inference, op.x, "batch_norm", 2);
-  require_epsilon(op.epsilon);
+  const auto epsilon = require_epsilon(op.epsilon, x.type);
   const auto& y = result_like(inference, op.y, op.x, x);
+  for (const auto* required : {&op.mean, &op.variance}) (void)inference.require(*required);
+  for (const auto* parameter : {&op.mean, &op.variance, &op.scale, &op.bias}) {
+    require_channels(inference, *parameter, x);
+  }
+  if (x.size() == 0) return empty_call(inference);
   dimensions rows;
   dimensions elements;
   for (std::size_t d = 0; d < x.rank(); ++d) {
     (d < 2 ? rows : elements).add(x.shape[d], y.strides[d], x.strides[d], d == 1 ? 1 : 0);
   }
-  for (const auto* required : {&op.mean, &op.variance}) (void)inference.require(*required);
-  for (const auto* parameter : {&op.mean, &op.variance, &op.scale, &op.bias}) {
-    require_channels(inference, *parameter, x);
-  }
-  const auto call = make_call(normalization::batch, x.type, rows, elements, op.epsilon);
-  ignore_if_empty(call, inference);
-  return call;
+  return make_call(normalization::batch, x.type, rows, elements, epsilon);
 }
 
 template <class Operation>

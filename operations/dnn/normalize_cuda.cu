@@ -165,12 +165,11 @@ class row_parts {
 template <class Element>
 class exponential_below {
  public:
-  explicit __device__ exponential_below(float shift)
-      : shift_(is_half ? shift * log2_of_e : shift) {}
+  explicit __device__ exponential_below(float shift) : shift_(shift) {}
   [[nodiscard]] __device__ float operator()(float x) const {
     if constexpr (is_half) {
       float power;
-      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(x, log2_of_e, -shift_)));
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - shift_) * log2_of_e));
       return power;
     } else {
       return expf(x - shift_);
@@ -198,6 +197,7 @@ struct kept_elements {
 /// What a softmax subtracts and divides by.
 struct softmax_parts {
   float shift;    // of the warp
+  float scale;    // exp(shift - largest); of a warp of -infinity 1
   float largest;  // of the row
   float total;    // the sum of exp(x - largest)
 };
@@ -210,8 +210,12 @@ template <class Element, int Kept>
     float total;  // of exp(x - shift)
   };
   __shared__ part memory[most_threads / warp_size];
-  const auto shift_of = [](float largest) {
-    return largest == -INFINITY ? 0.0F : largest;
+  // A warp of -infinity subtracts 0, and its sum is 0, or NaN if it is of NaN.
+  const auto shift_of = [](float warp) {
+    return warp == -INFINITY ? 0.0F : warp;
+  };
+  const auto scale_of = [](float warp, float row) {
+    return warp == -INFINITY ? 1.0F : expf(warp - row);
   };
   float largest = -INFINITY;
   for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
@@ -228,12 +232,13 @@ template <class Element, int Kept>
   });
   total = combined_in_warp(total, lanes, add_numbers());
   const row_parts<part> parts(memory, {largest, total}, lanes);
+  const float warp = largest;
   for (int i = 0; i < parts.size(); ++i) largest = larger_number()(parts[i].largest, largest);
   total = 0;
   for (int i = 0; i < parts.size(); ++i) {
-    total += parts[i].total * expf(shift_of(parts[i].largest) - largest);
+    total += parts[i].total * scale_of(parts[i].largest, largest);
   }
-  return {shift, largest, total};
+  return {shift, scale_of(warp, largest), largest, total};
 }
 
 /// y = (x - shift) * factor - residual.
@@ -343,7 +348,7 @@ __global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
     if constexpr (Kind == normalization::softmax) {
       const auto parts = softmax_of(kept, lane, lanes, vectors);
       const exponential_below<Element> exponential(parts.shift);
-      const float factor = expf(parts.shift - parts.largest) / parts.total;
+      const float factor = parts.scale / parts.total;
       write([&](float(&values)[size], int) {
 #pragma unroll
         for (int j = 0; j < size; ++j) values[j] = exponential(values[j]) * factor;

@@ -100,7 +100,8 @@ reduce_call infer(const reduce& op, inference& inference) {
   operations::require_enumerator("kind", op.kind, reduction::argmin);
   if (operations::is_complex(x.type) &&
       !is_one_of(op.kind, reduction::sum, reduction::mean, reduction::product)) {
-    throw inference.refusal(op.x, "is of type ", x.type, ", but must be real");
+    throw inference.refusal(op.x, "is of type ", x.type,
+                            ", but only sum, mean and product take complex numbers");
   }
   const bool finds_positions = is_one_of(op.kind, reduction::argmax, reduction::argmin);
   if (op.correction < 0 || (op.correction != 0 && op.kind != reduction::variance)) {
@@ -129,6 +130,15 @@ reduce_call infer(const reduce& op, inference& inference) {
     if (!is_reduced[d]) kept_y.push_back(y.strides[i]);
     if (!is_reduced[d] || op.keep_dims) ++i;
   }
+  reduce_call call;
+  call.kind = op.kind;
+  call.last = op.last;
+  call.correction = op.correction;
+  if (y.size() == 0) {
+    inference.ignore(op.x);
+    inference.ignore(op.y);
+    return call;
+  }
   // The strides of the elements' numbers; without numbers, those of x, which merge as x does.
   std::int64_t step = 1;
   extents positions = reduced_x;
@@ -136,18 +146,9 @@ reduce_call infer(const reduce& op, inference& inference) {
     positions[d] = step;
     step *= std::max<std::int64_t>(reduced_shape[d], 1);
   }
-  reduce_call call;
   call.results = operations::make_layout<2>(kept_shape, {kept_y, kept_x}, {type, x.type});
   call.reduced =
       operations::make_layout<2>(reduced_shape, {reduced_x, positions}, {x.type, x.type});
-  call.kind = op.kind;
-  call.last = op.last;
-  call.correction = op.correction;
-  if (call.results.count == 0) {
-    inference.ignore(op.x);
-    inference.ignore(op.y);
-    return call;
-  }
   if (call.reduced.count == 0 &&
       (finds_positions ||
        is_one_of(op.kind, reduction::mean, reduction::max, reduction::min, reduction::variance))) {

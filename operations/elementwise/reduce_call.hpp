@@ -191,15 +191,26 @@ struct variance_reducer {
   [[nodiscard]] SLUICE_HOST_DEVICE static value combine(value a, value b) noexcept {
     if (a.count == 0) return b;
     if (b.count == 0) return a;
-    const double distance = b.shift - a.shift;
-    return {a.count + b.count, a.shift, a.differences + b.differences + b.count * distance,
-            a.squares + b.squares + distance * (2 * b.differences + b.count * distance)};
+    // About the mean of both: an element far from the others does not stay the reference.
+    const double count = a.count + b.count;
+    const double distance = mean(b) - mean(a);
+    return {count, mean(a) + distance * (b.count / count), 0,
+            deviations(a) + deviations(b) + distance * distance * (a.count * b.count / count)};
   }
   [[nodiscard]] SLUICE_HOST_DEVICE double finish(value sums) const noexcept {
     const double degrees = sums.count - static_cast<double>(correction);
     if (degrees < 0) return static_cast<double>(NAN);
+    return deviations(sums) / degrees;
+  }
+
+ private:
+  [[nodiscard]] SLUICE_HOST_DEVICE static double mean(const value& sums) noexcept {
+    return sums.shift + sums.differences / sums.count;
+  }
+  /// The sum of squared differences from the mean.
+  [[nodiscard]] SLUICE_HOST_DEVICE static double deviations(const value& sums) noexcept {
     const double squares = sums.squares - sums.differences * (sums.differences / sums.count);
-    return (squares < 0 ? 0 : squares) / degrees;
+    return squares < 0 ? 0 : squares;
   }
 };
 

@@ -129,24 +129,17 @@ struct strided_elements {
 }
 ///@}
 
-/// The sum of the elements of a vector. Conversions to f64 are slow, so that 16-bit elements are
-/// added in f32, which holds their sums to its last bit: divided by their number, so that they do
-/// not overflow.
-///@{
-[[nodiscard]] __device__ inline double sum_of(const element_vector<float, 4>& v) {
-  return (static_cast<double>(v.elements[0]) + static_cast<double>(v.elements[1])) +
-         (static_cast<double>(v.elements[2]) + static_cast<double>(v.elements[3]));
-}
-template <class Element>
-[[nodiscard]] __device__ double sum_of(const element_vector<Element, 8>& v) {
-  constexpr float share = 0.125F;
-  float parts[8];
+/// The sum of the elements of a vector.
+template <class Element, int Size>
+[[nodiscard]] __device__ double sum_of(const element_vector<Element, Size>& v) {
+  double total = 0;
 #pragma unroll
-  for (int j = 0; j < 8; ++j) parts[j] = to_f32(v.elements[j]) * share;
-  return 8 * static_cast<double>(((parts[0] + parts[1]) + (parts[2] + parts[3])) +
-                                 ((parts[4] + parts[5]) + (parts[6] + parts[7])));
+  for (int j = 0; j < Size; j += 2) {
+    total +=
+        static_cast<double>(to_f32(v.elements[j])) + static_cast<double>(to_f32(v.elements[j + 1]));
+  }
+  return total;
 }
-///@}
 
 /// Without gaps, 16 bytes at a time. Rows begin at multiples of 16 bytes.
 template <class Element>

@@ -225,15 +225,23 @@ template <class Reducer>
 void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
   for_each_results_part(call, scalar_nanoseconds, 1, [&](const results_part& part) {
     for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
+      // Blocks keep the rounding of long sums small.
+      constexpr int block = 256;
       auto accumulator = reducer.identity();
+      auto pending = reducer.identity();
+      int added = 0;
       if (call.reduced.count != 0) {
         for_each_position(call.reduced, [&](const map_position<2>& element) {
           const auto offset = position.offsets[1] + element.offsets[0];
-          reducer.add(accumulator,
-                      load<typename Reducer::element>(call.results.types[1], x, offset),
+          reducer.add(pending, load<typename Reducer::element>(call.results.types[1], x, offset),
                       element.offsets[1]);
+          if (++added < block) return;
+          accumulator = reducer.combine(accumulator, pending);
+          pending = reducer.identity();
+          added = 0;
         });
       }
+      accumulator = reducer.combine(accumulator, pending);
       store_result(call.results.types[0], y, position.offsets[0], reducer.finish(accumulator));
     });
   });

@@ -65,7 +65,7 @@ struct layer_norm {
   operand scale{};         ///< broadcast to the shape of X from `axis` on; 1 if not given
   operand bias{};          ///< broadcast to the shape of X from `axis` on; 0 if not given
   std::int64_t axis = -1;  ///< first dimension of the elements; negative: from the last
-  double epsilon = 1e-5;   ///< at least 0
+  double epsilon = 1e-5;   ///< at least 0; rounded to the type of the computation
   operand y{};             ///< Y, of the shape of X
 
   /// All members, in order.
@@ -83,7 +83,7 @@ struct rms_norm {
   operand x{};             ///< X, with at least one dimension
   operand scale{};         ///< broadcast to the shape of X from `axis` on; 1 if not given
   std::int64_t axis = -1;  ///< first dimension of the elements; negative: from the last
-  double epsilon = 1e-5;   ///< at least 0
+  double epsilon = 1e-5;   ///< at least 0; rounded to the type of the computation
   operand y{};             ///< Y, of the shape of X
 
   /// All members, in order.
@@ -106,7 +106,7 @@ struct group_norm {
   operand scale{};          ///< one number for each channel, (C); 1 if not given
   operand bias{};           ///< one number for each channel, (C); 0 if not given
   std::int64_t groups = 1;  ///< divides C
-  double epsilon = 1e-5;    ///< at least 0
+  double epsilon = 1e-5;    ///< at least 0; rounded to the type of the computation
   operand y{};              ///< Y, of the shape of X
 
   /// All members, in order.
@@ -127,7 +127,7 @@ struct batch_norm {
   operand variance{};     ///< one number for each channel, (C)
   operand scale{};        ///< one number for each channel, (C); 1 if not given
   operand bias{};         ///< one number for each channel, (C); 0 if not given
-  double epsilon = 1e-5;  ///< at least 0
+  double epsilon = 1e-5;  ///< at least 0; rounded to the type of the computation
   operand y{};            ///< Y, of the shape of X
 
   /// All members, in order.

@@ -43,8 +43,9 @@ struct reduced_axes : std::optional<extents> {
 /// | any, all | boolean, integers, f16, bf16, f32, f64 | boolean | exact |
 /// | argmax, argmin | boolean, integers, f16, bf16, f32, f64 | i64 | exact |
 ///
-/// The host adds in order, GPUs in a tree. On one kind of device the result of a shape, its strides
-/// and the alignment of its address is always the same. All strides are allowed. X and Y share no
+/// The order of additions depends on the device, and on the host on the size of its vectors. On one
+/// machine, the result of a shape, its strides and the alignment of its address is always the same.
+/// All strides are allowed. X and Y share no
 /// bytes. The result is Y, a new row-major tensor if it is not given.
 struct reduce {
   operand x{};                      ///< X

@@ -22,8 +22,10 @@ enum class reduction : std::uint8_t {
   log_sum,         ///< the natural logarithm of their sum
   log_sum_exp,     ///< the natural logarithm of the sum of exp(x), without overflow
   variance,        ///< the sum of squared differences from the mean over their number
-  argmax,          ///< the index of the first max, in row-major order of the reduced dimensions
-  argmin,          ///< the index of the first min, in row-major order of the reduced dimensions
+  /// The index of the first max, in row-major order of the reduced dimensions. Zeros of both signs
+  /// are equal, and the first NaN comes before all numbers.
+  argmax,
+  argmin,  ///< likewise of the first min
 };
 inline constexpr int reduction_count = 15;
 

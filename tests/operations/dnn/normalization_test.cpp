@@ -2,6 +2,7 @@
 #include "tests/operations/elementwise/elements.hpp"
 #include "tests/support/expect_error.hpp"
 
+#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/normalization.hpp>
 
 #include <gtest/gtest.h>
@@ -356,6 +357,45 @@ TEST_P(normalization_operation, special_values) {
   }
 }
 
+/// Rows of which a part is masked, and rows of large numbers.
+TEST_P(normalization_operation, masked_and_large_rows) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (const auto type : {element_type::f16, element_type::bf16, element_type::f32}) {
+    for (const std::int64_t count : {2048, 8192}) {
+      SCOPED_TRACE(std::string(to_string(type)) + " " + std::to_string(count));
+      std::vector<float> masked(static_cast<std::size_t>(count), -infinite);
+      std::fill_n(masked.begin(), 128, -100.0F);
+      std::vector<float> large(static_cast<std::size_t>(count), 0.0F);
+      large[0] = 60'000;
+      const auto of = [&](const std::vector<float>& values, auto op) {
+        auto wide = make_contiguous(element_type::f32, {count});
+        wide.set(values);
+        op.x = run(test_executor(), cast{.x = wide.view(), .type = type});
+        return run(test_executor(), op);
+      };
+      expect_elements(of(masked, softmax{}),
+                      [](const extents& i) { return number(i[0] < 128 ? 1.0L / 128 : 0.0L); });
+      expect_each(of(masked, log_softmax{}), [](const extents& i, const number& y) {
+        return i[0] < 128 ? std::abs(y.real() + std::log(128.0L)) < 0.02L : std::isinf(y.real());
+      });
+      expect_each(of(large, log_softmax{}), [](const extents& i, const number& y) {
+        return i[0] == 0 ? y.real() == 0 : y.real() < -59'000;
+      });
+    }
+  }
+}
+
+TEST_P(normalization_operation, of_no_elements) {
+  constexpr std::int64_t many = std::int64_t{1} << 40U;
+  const auto x = make_contiguous(element_type::f32, {0}).view();
+  for (const auto& shape : {extents{many, many, 0}, extents{0, many, many}}) {
+    const auto view = tensor(x.block(), element_type::f32, shape);
+    EXPECT_EQ(run(test_executor(), softmax{.x = view, .axis = 0}).shape(), shape);
+    EXPECT_EQ(run(test_executor(), layer_norm{.x = view, .axis = 1}).shape(), shape);
+    EXPECT_EQ(run(test_executor(), group_norm{.x = view}).shape(), shape);
+  }
+}
+
 TEST_P(normalization_operation, refusals) {
   const auto refuse = [&](const std::string& text, auto op) {
     EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(test_executor(), op); }));
@@ -377,6 +417,8 @@ TEST_P(normalization_operation, refusals) {
   refuse("epsilon: is -1", layer_norm{.x = x, .epsilon = -1});
   refuse("epsilon: is nan", rms_norm{.x = x, .epsilon = std::nan("")});
   refuse("epsilon: is inf", group_norm{.x = x, .epsilon = HUGE_VAL});
+  refuse("epsilon: is 1e+40", layer_norm{.x = x, .epsilon = 1e40});
+  refuse("epsilon: is -1e-09", layer_norm{.x = x, .epsilon = -1e-9});
   refuse("groups: is 4", group_norm{.x = x, .groups = 4});
   refuse("groups: is 0", group_norm{.x = x, .groups = 0});
   refuse("x: has the shape [3]", group_norm{.x = three});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/operations/elementwise/elements.hpp"
 
+#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/reduce.hpp>
 
 #include <gtest/gtest.h>
@@ -386,6 +387,29 @@ TEST_P(reduce_operation, of_special_values) {
     EXPECT_NEAR(static_cast<double>(reduction_of({1000}, count, reduction::log_sum_exp)),
                 1000 + std::log(static_cast<double>(count)), 1e-3);
   }
+}
+
+/// Elements that cancel, and one that is far from all others.
+TEST_P(reduce_operation, keeps_what_f32_would_lose) {
+  for (const auto type : {element_type::bf16, element_type::f32}) {
+    auto wide = make_contiguous(element_type::f32, {16});
+    wide.set(std::vector<float>{0x1p30F, 1, -0x1p30F, 0, 0, 0, 0, 0});
+    const auto x = run(test_executor(), cast{.x = wide.view(), .type = type});
+    expect_elements(run(test_executor(), reduce{.x = x}), [](const extents&) { return number(2); });
+  }
+  constexpr std::int64_t count = 1'000'000;
+  auto far = make_contiguous(element_type::f64, {count});
+  std::vector<double> values(count, 0.3);
+  values[0] = 10'000.1;
+  far.set(values);
+  const long double mean = 0.3L + 9'999.8L / count;
+  const long double variance =
+      ((10'000.1L - mean) * (10'000.1L - mean) + (count - 1) * (0.3L - mean) * (0.3L - mean)) /
+      count;
+  expect_each(run(test_executor(), reduce{.x = far.view(), .kind = reduction::variance}),
+              [&](const extents&, const number& y) {
+                return std::abs(y.real() - variance) < variance * 1e-10L;
+              });
 }
 
 TEST_P(reduce_operation, of_nothing_is_0) {
