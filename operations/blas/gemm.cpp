@@ -67,6 +67,8 @@ std::optional<operations::blas_matrix> stored(const tensor_spec& s) {
 /// The factor in the compute type of `type`.
 std::complex<double> factor(const scalar& value, element_type type, const char* name) {
   switch (type) {
+    case element_type::f16:
+    case element_type::bf16:
     case element_type::f32:
       return static_cast<double>(value.to<float>(name));
     case element_type::f64:
@@ -78,20 +80,34 @@ std::complex<double> factor(const scalar& value, element_type type, const char* 
   }
 }
 
+bool is_16_bit(element_type type) {
+  return type == element_type::f16 || type == element_type::bf16;
+}
 bool is_supported(element_type type) {
-  return type == element_type::f32 || type == element_type::f64 || type == element_type::c64 ||
-         type == element_type::c128;
+  return type >= element_type::f16;
+}
+
+/// The type of C: that of a parameter, of C or of A.
+element_type type_of_c(const gemm& op, const inference& inference, element_type a) {
+  operations::require_type("type", op.type);
+  const auto* const c = inference.given(op.c);
+  const auto type = op.type ? *op.type : c != nullptr ? c->type : a;
+  if (type == a || (is_16_bit(a) && type == element_type::f32)) return type;
+  throw invalid_argument(op.type ? "type" : "c", "is " + std::string(to_string(type)) +
+                                                     ", but a and b are of type " +
+                                                     std::string(to_string(a)));
 }
 
 }  // namespace
 
 operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   require_enumerator("new_c", op.new_c, layout::column_major);
+  require_enumerator("math", op.math, math_mode::tf32);
   const auto matrix = [&](const operand& operand) -> const tensor_spec& {
     const auto& s = inference.require(operand);
     if (!is_supported(s.type)) {
       throw inference.refusal(operand, "is of type ", s.type,
-                              ", but gemm computes in f32, f64, c64 and c128");
+                              ", but gemm takes f16, bf16, f32, f64, c64 and c128");
     }
     if (s.rank() < matrix_rank) {
       throw inference.refusal(operand, "has the shape ", s.shape, ", which is no matrix");
@@ -116,6 +132,8 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   }
 
   gemm_call call{.type = a.type,
+                 .c_type = type_of_c(op, inference, a.type),
+                 .may_use_tf32 = op.math == math_mode::tf32 && a.type == element_type::f32,
                  .m = extent(a, 0),
                  .n = extent(b, 1),
                  .k = extent(a, 1),
@@ -130,7 +148,7 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
     for (std::size_t i = 0; i < shape.size(); ++i) order.push_back(static_cast<std::int64_t>(i));
     std::swap(order[order.size() - 2], order[order.size() - 1]);
   }
-  const auto& c = inference.result(op.c, a.type, shape, order);
+  const auto& c = inference.result(op.c, call.c_type, shape, order);
   call.multiplies = call.alpha != 0.0 && c.size() != 0 && call.k != 0;
   if (!call.multiplies) {
     inference.ignore(op.a);
@@ -202,7 +220,7 @@ operations::scale_call operations::scaling_of(const gemm_call& call) {
   const extents shape{call.count, call.n, call.m};
   const extents strides{call.c.distance, call.c.leading, 1};
   scale_call scaling;
-  scaling.layout = make_layout<2>(shape, {strides, strides}, {call.type, call.type});
+  scaling.layout = make_layout<2>(shape, {strides, strides}, {call.c_type, call.c_type});
   scaling.factor[0] = call.beta.real();
   scaling.factor[1] = call.beta.imag();
   return scaling;

@@ -2,6 +2,7 @@
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
+#include "operations/blas/cuda/mixed_products.hpp"
 #include "operations/blas/cuda/pointer_tables.hpp"
 #include "operations/blas/gemm_functions.hpp"
 
@@ -54,6 +55,9 @@ void enqueue_gemm_batch(lane_libraries& libraries, const gemm_call& call,
     addresses[2 * count + i] = launch.get<void>(&gemm::c);
   }
   void** const uploaded = tables.upload(table, 3 * count);
+  if (is_mixed(call)) {
+    return multiply_mixed_batch(blas.get(), call, uploaded, static_cast<std::int64_t>(count));
+  }
   switch (call.type) {
     case element_type::f32:
       return run<float>(blas.get(), call, uploaded, count);

@@ -24,13 +24,15 @@ struct blas_matrix {
 ///
 /// A row-major C is the column-major Cᵀ = Bᵀ · Aᵀ, so `first` may be B and `second` A.
 struct gemm_call {
-  element_type type = element_type::f32;
-  bool swapped = false;    ///< `first` is B and `second` is A
-  bool multiplies = true;  ///< the operation reads A and B
-  std::int64_t m = 0;      ///< rows of C
-  std::int64_t n = 0;      ///< columns of C
-  std::int64_t k = 0;      ///< columns of op(first)
-  std::int64_t count = 1;  ///< number of products
+  element_type type = element_type::f32;    ///< of A and B
+  element_type c_type = element_type::f32;  ///< of C
+  bool may_use_tf32 = false;                ///< for products of f32
+  bool swapped = false;                     ///< `first` is B and `second` is A
+  bool multiplies = true;                   ///< the operation reads A and B
+  std::int64_t m = 0;                       ///< rows of C
+  std::int64_t n = 0;                       ///< columns of C
+  std::int64_t k = 0;                       ///< columns of op(first)
+  std::int64_t count = 1;                   ///< number of products
   blas_matrix first{};
   blas_matrix second{};
   blas_matrix c{};
@@ -38,6 +40,10 @@ struct gemm_call {
   std::complex<double> beta = 0;   ///< exact in the compute type
   [[nodiscard]] bool operator==(const gemm_call&) const noexcept = default;
 
+  /// Whether A and B have 16 bits. They are multiplied in f32.
+  [[nodiscard]] bool is_16_bit() const noexcept {
+    return type == element_type::f16 || type == element_type::bf16;
+  }
   [[nodiscard]] launch_facts facts() const noexcept {
     const auto products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
                           static_cast<double>(count);

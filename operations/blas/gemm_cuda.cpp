@@ -2,6 +2,7 @@
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
+#include "operations/blas/cuda/mixed_products.hpp"
 #include "operations/blas/cuda/pointer_tables.hpp"
 #include "operations/blas/gemm_functions.hpp"
 #include "operations/elementwise/map_functions.hpp"
@@ -72,6 +73,12 @@ void enqueue_gemm(lane_libraries& libraries, const gemm_call& call, const launch
   }
   const auto& blas = libraries.get<cublas_handle>();
   const current_device_scope current(libraries.runtime().device());
+  if (is_mixed(call)) {
+    const void* const a = launch.get<const void>(&gemm::a);
+    const void* const b = launch.get<const void>(&gemm::b);
+    return multiply_mixed(blas.get(), call, call.swapped ? b : a, call.swapped ? a : b,
+                          launch.get<void>(&gemm::c));
+  }
   switch (call.type) {
     case element_type::f32:
       return run<float>(blas.get(), call, launch);

@@ -81,10 +81,10 @@ struct scaled_and_shifted : map_function<T> {
   SLUICE_HOST_DEVICE T operator()(T x, T scale, T bias) const noexcept { return x * scale + bias; }
 };
 
-/// x · factor. A missing x is 0.
-template <class T>
+/// x · factor. A missing x is 0. Elements lie in memory as `T`, if `IsFixed`.
+template <class T, bool IsFixed = true>
 struct scaled : map_function<T> {
-  static constexpr bool types_are_fixed = true;
+  static constexpr bool types_are_fixed = IsFixed;
   static constexpr bool inputs_may_miss = true;
   explicit scaled(T f) noexcept : factor(f) {}
   T factor;

@@ -50,7 +50,8 @@ struct affine_call {
   }
 };
 
-/// y = x · factor, for floating-point types of 32 bits and more. Operands: y, x, of equal types.
+/// y = x · factor, for floating-point and complex types; 16 bits in f32. Operands: y, x, of equal
+/// types.
 struct scale_call {
   map_layout<2> layout{};
   double factor[2]{};  ///< real and imaginary part; exact in the type
@@ -216,6 +217,11 @@ int visit(const scale_call& call, const map_addresses& addresses, const Run& run
     return run(map_body<scaled<number>, 2>{scaled<number>(factor), addresses}, call.layout);
   };
   switch (call.layout.types[0]) {
+    case storage::f16:
+    case storage::bf16: {
+      using function = scaled<float, false>;
+      return run(map_body<function, 2>{function(static_cast<float>(real)), addresses}, call.layout);
+    }
     case storage::f32:
       return run_with(static_cast<float>(real));
     case storage::f64:

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <sluice/export.hpp>
+#include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/scalar.hpp>
+#include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 namespace sluice {
@@ -28,26 +31,34 @@ enum class transpose : std::uint8_t { no, yes };
 /// independent products. They are aligned at the last one; dimensions that are missing or have
 /// extent 1 are repeated, as in NumPy's `matmul`. C has all of them.
 ///
-/// Element types: f32, f64, c64, c128. Computed in this type; f32 never as TF32. Matrices that are
-/// stored by rows or by columns, with one distance between the matrices of a stack, are used as
-/// they are. A matrix with other strides is packed: the launch uses a copy in temporary memory.
+/// | A, B | C | computed in |
+/// |---|---|---|
+/// | f32, f64, c64, c128 | type of A | this type; f32 as TF32 only if `math` allows it |
+/// | f16, bf16 | type of A, or f32 | f32, rounded once |
+///
+/// Matrices that are stored by rows or by columns, with one distance between the matrices of a
+/// stack, are used as they are. A matrix with other strides is packed: the launch uses a copy in
+/// temporary memory.
 ///
 /// If beta is 0, C is not read. If alpha or k is 0, A and B are not read. C shares no bytes with A
 /// or B. The result is C, a new tensor without gaps if it is not given.
 struct gemm {
-  operand a{};                       ///< A
-  operand b{};                       ///< B
-  operand c{};                       ///< C
-  scalar alpha = 1;                  ///< factor of the product
-  scalar beta = 0;                   ///< factor of the previous C
-  layout new_c = layout::row_major;  ///< how the matrices of C lie in memory if C is not given
+  operand a{};                         ///< A
+  operand b{};                         ///< B
+  operand c{};                         ///< C
+  scalar alpha = 1;                    ///< factor of the product
+  scalar beta = 0;                     ///< factor of the previous C
+  layout new_c = layout::row_major;    ///< how the matrices of C lie in memory if C is not given
+  std::optional<element_type> type{};  ///< type of a new C; that of A if not given
+  math_mode math = math_mode::f32;     ///< precision of products of f32
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("a", &gemm::a), input("b", &gemm::b), output("c", &gemm::c),
                            parameter("alpha", &gemm::alpha), parameter("beta", &gemm::beta),
-                           parameter("new_c", &gemm::new_c));
+                           parameter("new_c", &gemm::new_c), parameter("type", &gemm::type),
+                           parameter("math", &gemm::math));
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/export.hpp>
+#include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/runtime/extents.hpp>
@@ -14,12 +15,6 @@ namespace sluice {
 
 /// The function that is applied to each element of a result. ReLU keeps NaN.
 enum class activation : std::uint8_t { none, relu };
-
-/// How products of f32 numbers are computed.
-enum class math_mode : std::uint8_t {
-  f32,   ///< in f32
-  tf32,  ///< factors may be rounded to TF32 (10 bits of fraction) where this is faster
-};
 
 /// How filters move over the input of a 2-D convolution:
 ///

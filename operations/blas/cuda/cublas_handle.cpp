@@ -3,6 +3,7 @@
 
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
+#include "operations/blas/cuda/mixed_products.hpp"
 #include "operations/capture_lock.hpp"
 
 #include <array>
@@ -31,8 +32,10 @@ cublas_handle::cublas_handle(device_runtime& runtime, stream_ref stream)
   check_cublas(cublasCreate(&handle_), "cublasCreate");
   try {
     check_cublas(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_HOST), "cublasSetPointerMode");
-    // Without CUBLAS_TF32_TENSOR_OP_MATH no f32 product is computed in TF32.
-    check_cublas(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+    // Without CUBLAS_TF32_TENSOR_OP_MATH no f32 product is computed in TF32 unless its call asks
+    // for it. Sums of 16-bit products are added in f32 to the end.
+    check_cublas(cublasSetMathMode(handle_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+                 "cublasSetMathMode");
     check_cublas(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
     {
       // The lane's stream may hold launches of other libraries, so the kernels are loaded apart,
@@ -45,6 +48,7 @@ cublas_handle::cublas_handle(device_runtime& runtime, stream_ref stream)
       warm_up<double>(runtime, apart);
       warm_up<std::complex<float>>(runtime, apart);
       warm_up<std::complex<double>>(runtime, apart);
+      warm_up_mixed(runtime, apart);
       apart.ref().synchronize();
     }
     workspace_.require(workspace_bytes);
@@ -104,6 +108,22 @@ void cublas_handle::warm_up(device_runtime& runtime, stream_ref stream) {
       functions::multiply_batch(handle_, CUBLAS_OP_N, CUBLAS_OP_N, order, order, order, &alpha,
                                 table, order, table + 2, order, &beta, table + 4, order, count),
       "cublasgemmBatched");
+}
+
+void cublas_handle::warm_up_mixed(device_runtime& runtime, stream_ref stream) {
+  constexpr std::int64_t order = 64;
+  constexpr std::int64_t elements = order * order;
+  operations::workspace operands(runtime, stream, "cublas warm-up");
+  operands.require(3 * elements * sizeof(float));
+  auto* const a = static_cast<float*>(operands.address());
+  const unsigned char nothing = 0;
+  device_.fill(a, &nothing, 1, operands.bytes(), stream.native());
+  operations::gemm_call call{.m = order, .n = order, .k = order};
+  call.first.leading = call.second.leading = call.c.leading = order;
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    call.type = call.c_type = type;
+    multiply_mixed(handle_, call, a, a + elements, a + 2 * elements);
+  }
 }
 
 void cublas_handle::destroy() noexcept {

@@ -30,6 +30,7 @@ class cublas_handle {
   void bind(stream_ref stream, const operations::workspace& scratch);
   template <class T>
   void warm_up(device_runtime& runtime, stream_ref stream);
+  void warm_up_mixed(device_runtime& runtime, stream_ref stream);
   void destroy() noexcept;
 
   device& device_;

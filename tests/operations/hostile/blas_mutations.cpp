@@ -29,7 +29,8 @@ gemm product(bench& test_bench, element_type type, bool is_stack) {
           .new_c = test_bench.one_of({layout::row_major, layout::column_major})};
 }
 gemm valid_gemm(bench& test_bench) {
-  return product(test_bench, test_bench.one_of({f32, f64, c64, c128}), test_bench.coin());
+  return product(test_bench, test_bench.one_of({f16, bf16, f32, f64, c64, c128}),
+                 test_bench.coin());
 }
 
 /// A tensor like a matrix of the product, but of another type.
@@ -46,7 +47,7 @@ operation_mutations gemm_mutations() {
   mutations.aliasing("c", &gemm::c, "b", &gemm::b);
   for (const auto& [name, member] : {std::pair{"a", &gemm::a}, std::pair{"b", &gemm::b}}) {
     const std::string text = name;
-    for (const auto type : {boolean, u8, i32, u64, f16, bf16}) {
+    for (const auto type : {boolean, u8, i16, i32, u64}) {
       mutations.add(text + " of " + std::string(to_string(type)), bad, text,
                     [member = member, type](gemm& g, bench& test_bench) {
                       g.*member = retyped(test_bench, g.*member, type);
@@ -61,6 +62,16 @@ operation_mutations gemm_mutations() {
       g.*member = test_bench.make(type, {1}).select(0, 0);
     });
   }
+  mutations.add("c of f32 for factors of f64", bad, "c", [](gemm& g, bench& test_bench) {
+    for (auto* const matrix : {&g.a, &g.b}) *matrix = retyped(test_bench, *matrix, f64);
+    g.c = retyped(test_bench, g.c, f32);
+  });
+  mutations.add("a type that the factors do not have", bad, "type", [](gemm& g, bench&) {
+    g.type = g.a.value().type() == f64 ? f32 : f64;
+    g.c = {};
+  });
+  mutations.value(&gemm::type, "an unknown type", "type", static_cast<element_type>(99));
+  mutations.value(&gemm::math, "an unknown mode", "math", static_cast<math_mode>(2));
   mutations.add("b of another type", bad, "b", [](gemm& g, bench& test_bench) {
     const auto other = g.a.value().type() == f64 ? f32 : f64;
     g.b = retyped(test_bench, g.b, other);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/cuda/mixed_products.hpp"
+
+#include "operations/blas/cuda/check_cublas.hpp"
+
+namespace sluice::cuda {
+namespace {
+
+using operations::gemm_call;
+
+cudaDataType type_of(element_type type) noexcept {
+  switch (type) {
+    case element_type::f16:
+      return CUDA_R_16F;
+    case element_type::bf16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
+cublasOperation_t operation(const operations::blas_matrix& m) noexcept {
+  return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+cublasComputeType_t computation(const gemm_call& call) noexcept {
+  return call.may_use_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+}  // namespace
+
+bool is_mixed(const gemm_call& call) noexcept {
+  return call.is_16_bit() || call.may_use_tf32;
+}
+
+void multiply_mixed(cublasHandle_t handle, const gemm_call& call, const void* first,
+                    const void* second, void* c) {
+  const auto alpha = static_cast<float>(call.alpha.real());
+  const auto beta = static_cast<float>(call.beta.real());
+  const auto factors = type_of(call.type);
+  if (call.count == 1) {
+    return check_cublas(
+        cublasGemmEx_64(handle, operation(call.first), operation(call.second), call.m, call.n,
+                        call.k, &alpha, first, factors, call.first.leading, second, factors,
+                        call.second.leading, &beta, c, type_of(call.c_type), call.c.leading,
+                        computation(call), CUBLAS_GEMM_DEFAULT),
+        "cublasGemmEx");
+  }
+  check_cublas(
+      cublasGemmStridedBatchedEx_64(
+          handle, operation(call.first), operation(call.second), call.m, call.n, call.k, &alpha,
+          first, factors, call.first.leading, call.first.distance, second, factors,
+          call.second.leading, call.second.distance, &beta, c, type_of(call.c_type), call.c.leading,
+          call.c.distance, call.count, computation(call), CUBLAS_GEMM_DEFAULT),
+      "cublasGemmStridedBatchedEx");
+}
+
+void multiply_mixed_batch(cublasHandle_t handle, const gemm_call& call, void** table,
+                          std::int64_t count) {
+  const auto alpha = static_cast<float>(call.alpha.real());
+  const auto beta = static_cast<float>(call.beta.real());
+  const auto factors = type_of(call.type);
+  check_cublas(cublasGemmBatchedEx_64(handle, operation(call.first), operation(call.second), call.m,
+                                      call.n, call.k, &alpha, table, factors, call.first.leading,
+                                      table + count, factors, call.second.leading, &beta,
+                                      table + 2 * count, type_of(call.c_type), call.c.leading,
+                                      count, computation(call), CUBLAS_GEMM_DEFAULT),
+               "cublasGemmBatchedEx");
+}
+
+}  // namespace sluice::cuda
