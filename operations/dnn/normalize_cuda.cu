@@ -168,6 +168,7 @@ class exponential_below {
   explicit __device__ exponential_below(float shift) : shift_(shift) {}
   [[nodiscard]] __device__ float operator()(float x) const {
     if constexpr (is_half) {
+      constexpr float log2_of_e = 1.44269504F;
       float power;
       asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((x - shift_) * log2_of_e));
       return power;
@@ -178,7 +179,6 @@ class exponential_below {
 
  private:
   static constexpr bool is_half = std::is_same_v<Element, __half>;
-  static constexpr float log2_of_e = 1.44269504F;
   float shift_;
 };
 

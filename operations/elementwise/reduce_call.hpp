@@ -205,10 +205,11 @@ struct variance_reducer {
 
  private:
   [[nodiscard]] SLUICE_HOST_DEVICE static double mean(const value& sums) noexcept {
-    return sums.shift + sums.differences / sums.count;
+    return sums.differences == 0 ? sums.shift : sums.shift + sums.differences / sums.count;
   }
   /// The sum of squared differences from the mean.
   [[nodiscard]] SLUICE_HOST_DEVICE static double deviations(const value& sums) noexcept {
+    if (sums.differences == 0) return sums.squares;
     const double squares = sums.squares - sums.differences * (sums.differences / sums.count);
     return squares < 0 ? 0 : squares;
   }

@@ -132,13 +132,15 @@ struct strided_elements {
 /// The sum of the elements of a vector.
 template <class Element, int Size>
 [[nodiscard]] __device__ double sum_of(const element_vector<Element, Size>& v) {
-  double total = 0;
+  double parts[Size];
 #pragma unroll
-  for (int j = 0; j < Size; j += 2) {
-    total +=
-        static_cast<double>(to_f32(v.elements[j])) + static_cast<double>(to_f32(v.elements[j + 1]));
+  for (int j = 0; j < Size; ++j) parts[j] = static_cast<double>(to_f32(v.elements[j]));
+#pragma unroll
+  for (int half = Size / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int j = 0; j < half; ++j) parts[j] += parts[j + half];
   }
-  return total;
+  return parts[0];
 }
 
 /// Without gaps, 16 bytes at a time. Rows begin at multiples of 16 bytes.
