@@ -18,17 +18,15 @@ template <class T>
 void run(cublasHandle_t handle, const gemm_call& call, void** table, std::size_t count) {
   using functions = cublas_functions<T>;
   using value = typename functions::value;
-  const auto operation = [](const operations::blas_matrix& m) {
-    return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  };
   const auto alpha = cublas_number<value>(call.alpha);
   const auto beta = cublas_number<value>(call.beta);
   auto** const first = reinterpret_cast<value**>(table);
-  check_cublas(functions::multiply_batch(
-                   handle, operation(call.first), operation(call.second), call.m, call.n, call.k,
-                   &alpha, first, call.first.leading, first + count, call.second.leading, &beta,
-                   first + 2 * count, call.c.leading, static_cast<std::int64_t>(count)),
-               "cublasgemmBatched");
+  check_cublas(
+      functions::multiply_batch(handle, cublas_operation(call.first), cublas_operation(call.second),
+                                call.m, call.n, call.k, &alpha, first, call.first.leading,
+                                first + count, call.second.leading, &beta, first + 2 * count,
+                                call.c.leading, static_cast<std::int64_t>(count)),
+      "cublasgemmBatched");
 }
 
 }  // namespace

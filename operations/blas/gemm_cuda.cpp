@@ -13,13 +13,8 @@
 namespace sluice::cuda {
 namespace {
 
-using operations::blas_matrix;
 using operations::gemm_call;
 using operations::scaling_of;
-
-cublasOperation_t operation(const blas_matrix& m) noexcept {
-  return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-}
 
 template <class T>
 void run(cublasHandle_t handle, const gemm_call& call, const launch_of<gemm>& launch) {
@@ -33,16 +28,17 @@ void run(cublasHandle_t handle, const gemm_call& call, const launch_of<gemm>& la
   const auto* const first = call.swapped ? b : a;
   const auto* const second = call.swapped ? a : b;
   if (call.count == 1) {
-    check_cublas(functions::multiply(handle, operation(call.first), operation(call.second), call.m,
-                                     call.n, call.k, &alpha, first, call.first.leading, second,
-                                     call.second.leading, &beta, c, call.c.leading),
-                 "cublasgemm");
+    check_cublas(
+        functions::multiply(handle, cublas_operation(call.first), cublas_operation(call.second),
+                            call.m, call.n, call.k, &alpha, first, call.first.leading, second,
+                            call.second.leading, &beta, c, call.c.leading),
+        "cublasgemm");
   } else {
-    check_cublas(functions::multiply_stack(handle, operation(call.first), operation(call.second),
-                                           call.m, call.n, call.k, &alpha, first,
-                                           call.first.leading, call.first.distance, second,
-                                           call.second.leading, call.second.distance, &beta, c,
-                                           call.c.leading, call.c.distance, call.count),
+    check_cublas(functions::multiply_stack(handle, cublas_operation(call.first),
+                                           cublas_operation(call.second), call.m, call.n, call.k,
+                                           &alpha, first, call.first.leading, call.first.distance,
+                                           second, call.second.leading, call.second.distance, &beta,
+                                           c, call.c.leading, call.c.distance, call.count),
                  "cublasgemmStridedBatched");
   }
 }

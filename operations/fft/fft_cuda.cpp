@@ -21,7 +21,7 @@ using operations::check_cufft;
 using operations::fft_call;
 
 /// A plan for no rows: cuFFT takes no batch of 0.
-class empty_plan final : public operation_plan {};
+class empty_fft_plan final : public operation_plan {};
 
 /// Our kernels, loaded.
 struct loaded_fft_kernels {
@@ -48,7 +48,7 @@ void prepare_fft(lane_libraries& libraries) {
 
 std::shared_ptr<const operation_plan> make_fft_plan(lane_libraries& libraries,
                                                     const fft_call& call) {
-  if (call.key.batch == 0) return std::make_shared<empty_plan>();
+  if (call.key.batch == 0) return std::make_shared<empty_fft_plan>();
   auto& runtime = libraries.runtime();
   const detail::library_call library_scope(runtime.device().id());
   const current_device_scope current(runtime.device());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/blas/gemm_call.hpp"
+
 #include <cublas_v2.h>
 
 #include <complex>
@@ -40,6 +42,12 @@ struct cublas_functions<std::complex<double>> {
   static constexpr auto multiply_stack = cublasZgemmStridedBatched_64;
   static constexpr auto multiply_batch = cublasZgemmBatched_64;
 };
+
+/// Whether cuBLAS takes a matrix as it is stored.
+[[nodiscard]] inline cublasOperation_t cublas_operation(
+    const operations::blas_matrix& matrix) noexcept {
+  return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
 
 /// A number in cuBLAS's type.
 template <class Value>

@@ -2,6 +2,7 @@
 #include "operations/blas/cuda/mixed_products.hpp"
 
 #include "operations/blas/cuda/check_cublas.hpp"
+#include "operations/blas/cuda/cublas_functions.hpp"
 
 namespace sluice::cuda {
 namespace {
@@ -17,9 +18,6 @@ cudaDataType type_of(element_type type) noexcept {
     default:
       return CUDA_R_32F;
   }
-}
-cublasOperation_t operation(const operations::blas_matrix& m) noexcept {
-  return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 cublasComputeType_t computation(const gemm_call& call) noexcept {
   return call.may_use_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -38,16 +36,16 @@ void multiply_mixed(cublasHandle_t handle, const gemm_call& call, const void* fi
   const auto factors = type_of(call.type);
   if (call.count == 1) {
     return check_cublas(
-        cublasGemmEx_64(handle, operation(call.first), operation(call.second), call.m, call.n,
-                        call.k, &alpha, first, factors, call.first.leading, second, factors,
+        cublasGemmEx_64(handle, cublas_operation(call.first), cublas_operation(call.second), call.m,
+                        call.n, call.k, &alpha, first, factors, call.first.leading, second, factors,
                         call.second.leading, &beta, c, type_of(call.c_type), call.c.leading,
                         computation(call), CUBLAS_GEMM_DEFAULT),
         "cublasGemmEx");
   }
   check_cublas(
       cublasGemmStridedBatchedEx_64(
-          handle, operation(call.first), operation(call.second), call.m, call.n, call.k, &alpha,
-          first, factors, call.first.leading, call.first.distance, second, factors,
+          handle, cublas_operation(call.first), cublas_operation(call.second), call.m, call.n,
+          call.k, &alpha, first, factors, call.first.leading, call.first.distance, second, factors,
           call.second.leading, call.second.distance, &beta, c, type_of(call.c_type), call.c.leading,
           call.c.distance, call.count, computation(call), CUBLAS_GEMM_DEFAULT),
       "cublasGemmStridedBatchedEx");
@@ -58,11 +56,11 @@ void multiply_mixed_batch(cublasHandle_t handle, const gemm_call& call, void** t
   const auto alpha = static_cast<float>(call.alpha.real());
   const auto beta = static_cast<float>(call.beta.real());
   const auto factors = type_of(call.type);
-  check_cublas(cublasGemmBatchedEx_64(handle, operation(call.first), operation(call.second), call.m,
-                                      call.n, call.k, &alpha, table, factors, call.first.leading,
-                                      table + count, factors, call.second.leading, &beta,
-                                      table + 2 * count, type_of(call.c_type), call.c.leading,
-                                      count, computation(call), CUBLAS_GEMM_DEFAULT),
+  check_cublas(cublasGemmBatchedEx_64(
+                   handle, cublas_operation(call.first), cublas_operation(call.second), call.m,
+                   call.n, call.k, &alpha, table, factors, call.first.leading, table + count,
+                   factors, call.second.leading, &beta, table + 2 * count, type_of(call.c_type),
+                   call.c.leading, count, computation(call), CUBLAS_GEMM_DEFAULT),
                "cublasGemmBatchedEx");
 }
 
