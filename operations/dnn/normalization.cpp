@@ -24,7 +24,7 @@ using operations::normalization;
 using operations::normalize_addresses;
 
 /// The call of a normalization, as traces see it.
-struct traced_call : operations::normalize_call {
+struct normalization_call : operations::normalize_call {
   [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {rows, count}}; }
 };
 
@@ -42,7 +42,7 @@ struct dimensions {
 };
 
 /// The smallest stride of x in a direction; 0 where x is repeated.
-std::int64_t smallest_stride(const traced_call& call, int first, int last) {
+std::int64_t smallest_x_stride(const normalization_call& call, int first, int last) {
   std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
   for (int d = first; d < last; ++d) {
     if (call.shape[d] > 1) smallest = std::min(smallest, call.strides[1][d]);
@@ -50,9 +50,9 @@ std::int64_t smallest_stride(const traced_call& call, int first, int last) {
   return smallest;
 }
 
-traced_call make_call(normalization kind, element_type type, const dimensions& rows,
-                      const dimensions& elements, double epsilon) {
-  traced_call call;
+normalization_call make_normalization(normalization kind, element_type type, const dimensions& rows,
+                                      const dimensions& elements, double epsilon) {
+  normalization_call call;
   const auto row_dimensions = operations::merged(rows.shape, rows.strides.data(), 3);
   const auto element_dimensions = operations::merged(elements.shape, elements.strides.data(), 3);
   call.rows = row_dimensions.count;
@@ -72,7 +72,8 @@ traced_call make_call(normalization kind, element_type type, const dimensions& r
   // otherwise of different rows.
   constexpr std::int64_t most_lanes = 1024;
   constexpr std::int64_t elements_of_lane = 4;
-  if (smallest_stride(call, call.row_rank, call.rank) <= smallest_stride(call, 0, call.row_rank)) {
+  if (smallest_x_stride(call, call.row_rank, call.rank) <=
+      smallest_x_stride(call, 0, call.row_rank)) {
     const auto lanes = std::clamp<std::int64_t>(call.count / elements_of_lane, 1, most_lanes);
     call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(lanes)));
   }
@@ -80,7 +81,7 @@ traced_call make_call(normalization kind, element_type type, const dimensions& r
 }
 
 /// The call of a normalization without any element: the launch touches no operand.
-traced_call empty_call(inference& inference) {
+normalization_call empty_call(inference& inference) {
   for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
   return {};
 }
@@ -136,7 +137,7 @@ void require_channels(inference& inference, const operand& operand, const tensor
 }
 
 template <class Operation, normalization Kind>
-traced_call infer_softmax(const Operation& op, inference& inference) {
+normalization_call infer_softmax(const Operation& op, inference& inference) {
   const auto& x =
       require_x(inference, op.x, Kind == normalization::softmax ? "softmax" : "log_softmax", 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
@@ -147,13 +148,14 @@ traced_call infer_softmax(const Operation& op, inference& inference) {
   for (std::size_t d = 0; d < x.rank(); ++d) {
     (d == axis ? elements : rows).add(x.shape[d], y.strides[d], x.strides[d], 0);
   }
-  return make_call(Kind, x.type, rows, elements, 0);
+  return make_normalization(Kind, x.type, rows, elements, 0);
 }
 
 /// A layer or RMS normalization, with the elements from the dimension `axis` on.
 template <class Operation>
-traced_call infer_layer(normalization kind, std::string_view name, const Operation& op,
-                        std::initializer_list<const operand*> parameters, inference& inference) {
+normalization_call infer_layer(normalization kind, std::string_view name, const Operation& op,
+                               std::initializer_list<const operand*> parameters,
+                               inference& inference) {
   const auto& x = require_x(inference, op.x, name, 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   const auto epsilon = require_epsilon(op.epsilon, x.type);
@@ -174,16 +176,16 @@ traced_call infer_layer(normalization kind, std::string_view name, const Operati
   for (std::size_t d = axis; d < x.rank(); ++d) {
     elements.add(x.shape[d], y.strides[d], x.strides[d], parameter_strides[d]);
   }
-  return make_call(kind, x.type, rows, elements, epsilon);
+  return make_normalization(kind, x.type, rows, elements, epsilon);
 }
-traced_call infer_layer_norm(const layer_norm& op, inference& inference) {
+normalization_call infer_layer_norm(const layer_norm& op, inference& inference) {
   return infer_layer(normalization::layer, "layer_norm", op, {&op.scale, &op.bias}, inference);
 }
-traced_call infer_rms_norm(const rms_norm& op, inference& inference) {
+normalization_call infer_rms_norm(const rms_norm& op, inference& inference) {
   return infer_layer(normalization::rms, "rms_norm", op, {&op.scale}, inference);
 }
 
-traced_call infer_group_norm(const group_norm& op, inference& inference) {
+normalization_call infer_group_norm(const group_norm& op, inference& inference) {
   const auto& x = require_x(inference, op.x, "group_norm", 2);
   const auto channels = x.shape[1];
   if (op.groups < 1 || channels % op.groups != 0) {
@@ -204,10 +206,10 @@ traced_call infer_group_norm(const group_norm& op, inference& inference) {
   for (std::size_t d = 2; d < x.rank(); ++d) {
     elements.add(x.shape[d], y.strides[d], x.strides[d], 0);
   }
-  return make_call(normalization::layer, x.type, rows, elements, epsilon);
+  return make_normalization(normalization::layer, x.type, rows, elements, epsilon);
 }
 
-traced_call infer_batch_norm(const batch_norm& op, inference& inference) {
+normalization_call infer_batch_norm(const batch_norm& op, inference& inference) {
   const auto& x = require_x(inference, op.x, "batch_norm", 2);
   const auto epsilon = require_epsilon(op.epsilon, x.type);
   const auto& y = result_like(inference, op.y, op.x, x);
@@ -221,11 +223,11 @@ traced_call infer_batch_norm(const batch_norm& op, inference& inference) {
   for (std::size_t d = 0; d < x.rank(); ++d) {
     (d < 2 ? rows : elements).add(x.shape[d], y.strides[d], x.strides[d], d == 1 ? 1 : 0);
   }
-  return make_call(normalization::batch, x.type, rows, elements, epsilon);
+  return make_normalization(normalization::batch, x.type, rows, elements, epsilon);
 }
 
 template <class Operation>
-normalize_addresses addresses_of(const launch_of<Operation>& launch) {
+normalize_addresses normalization_addresses(const launch_of<Operation>& launch) {
   normalize_addresses addresses{.y = launch.template get<void>(&Operation::y),
                                 .x = launch.template get<const void>(&Operation::x)};
   if constexpr (requires { &Operation::scale; }) {
@@ -242,26 +244,26 @@ normalize_addresses addresses_of(const launch_of<Operation>& launch) {
 }
 
 template <class Operation>
-void compute(const traced_call& call, const launch_of<Operation>& launch) {
+void compute_normalization(const normalization_call& call, const launch_of<Operation>& launch) {
   if (call.rows == 0 || call.count == 0) return;
-  host::compute_normalize(call, addresses_of(launch));
+  host::compute_normalize(call, normalization_addresses(launch));
 }
 template <class Operation>
-void enqueue(lane_libraries& libraries, const traced_call& call,
-             const launch_of<Operation>& launch) {
+void enqueue_normalization(lane_libraries& libraries, const normalization_call& call,
+                           const launch_of<Operation>& launch) {
   if (call.rows == 0 || call.count == 0) return;
-  cuda::enqueue_normalize(libraries, call, addresses_of(launch));
+  cuda::enqueue_normalize(libraries, call, normalization_addresses(launch));
 }
 
 template <class Operation, auto Infer>
-const operation_descriptor& descriptor(std::string_view name) {
-  static const typed_operation_descriptor<Operation, traced_call> result(
+const operation_descriptor& describe_normalization(std::string_view name) {
+  static const typed_operation_descriptor<Operation, normalization_call> result(
       {.name = name,
        .infer = Infer,
        .host = {.library = "sluice"},
-       .compute = compute<Operation>,
+       .compute = compute_normalization<Operation>,
        .cuda = {.library = "sluice", .prepare = operations::with_cuda<cuda::prepare_normalize>()},
-       .enqueue = operations::with_cuda<enqueue<Operation>>(),
+       .enqueue = operations::with_cuda<enqueue_normalization<Operation>>(),
        .can_be_captured = true});
   return result;
 }
@@ -269,23 +271,24 @@ const operation_descriptor& descriptor(std::string_view name) {
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<softmax>) {
-  return descriptor<softmax, infer_softmax<softmax, normalization::softmax>>("softmax");
+  return describe_normalization<softmax, infer_softmax<softmax, normalization::softmax>>("softmax");
 }
 const operation_descriptor& descriptor_of(operation_type<log_softmax>) {
-  return descriptor<log_softmax, infer_softmax<log_softmax, normalization::log_softmax>>(
+  return describe_normalization<log_softmax,
+                                infer_softmax<log_softmax, normalization::log_softmax>>(
       "log_softmax");
 }
 const operation_descriptor& descriptor_of(operation_type<layer_norm>) {
-  return descriptor<layer_norm, infer_layer_norm>("layer_norm");
+  return describe_normalization<layer_norm, infer_layer_norm>("layer_norm");
 }
 const operation_descriptor& descriptor_of(operation_type<rms_norm>) {
-  return descriptor<rms_norm, infer_rms_norm>("rms_norm");
+  return describe_normalization<rms_norm, infer_rms_norm>("rms_norm");
 }
 const operation_descriptor& descriptor_of(operation_type<group_norm>) {
-  return descriptor<group_norm, infer_group_norm>("group_norm");
+  return describe_normalization<group_norm, infer_group_norm>("group_norm");
 }
 const operation_descriptor& descriptor_of(operation_type<batch_norm>) {
-  return descriptor<batch_norm, infer_batch_norm>("batch_norm");
+  return describe_normalization<batch_norm, infer_batch_norm>("batch_norm");
 }
 
 }  // namespace sluice
