@@ -10,22 +10,19 @@
 
 namespace sluice {
 
-/// Softmax and normalizations for inference.
-///
-/// The types are f16, bf16, f32 and f64. All operands of a request have the type of X. f64 is
-/// computed in f64 and the other types in f32, with sums in f32 or f64; each result is rounded
-/// once. X and Y have any strides. Y may be the same view as X; otherwise it shares no bytes with
-/// the other operands. The result is Y, a new row-major tensor if it is not given.
-///
-/// Scales, biases, means and variances that have gaps or are repeated are packed: the launch uses a
-/// copy in temporary memory.
-
 /// exp(X) divided by the sum of exp(X) along a dimension, without overflow.
 ///
 ///     softmax{.x = scores}              // along the last dimension
 ///     softmax{.x = images, .axis = 1}   // over the channels
 ///
 /// A result is NaN if an element along the dimension is NaN or infinity, or all are -infinity.
+///
+/// The types of this operation and of the normalizations below are f16, bf16, f32 and f64. All
+/// operands of a request have the type of X. f64 is computed in f64 and the other types in f32,
+/// with sums in f32 or f64; each result is rounded once. X and Y have any strides. Y may be the
+/// same view as X; otherwise it shares no bytes with the other operands. The result is Y, a new
+/// row-major tensor if it is not given. Scales, biases, means and variances that have gaps or are
+/// broadcast are packed: the launch uses a copy in temporary memory.
 struct softmax {
   operand x{};             ///< X, with at least one dimension
   std::int64_t axis = -1;  ///< dimension; negative: from the last
@@ -40,6 +37,8 @@ struct softmax {
 };
 
 /// The logarithm of `softmax`, computed without its rounding: X - ln(sum of exp(X)).
+///
+/// Types, layouts and aliasing: see `softmax`.
 struct log_softmax {
   operand x{};             ///< X, with at least one dimension
   std::int64_t axis = -1;  ///< dimension; negative: from the last
@@ -60,6 +59,8 @@ struct log_softmax {
 ///
 /// The variance is that of all elements: the sum of squared differences divided by their number.
 /// Ba, Kiros and Hinton, "Layer normalization", 2016.
+///
+/// Types, layouts and aliasing: see `softmax`.
 struct layer_norm {
   operand x{};             ///< X, with at least one dimension
   operand scale{};         ///< broadcast to the shape of X from `axis` on; 1 if not given
@@ -79,6 +80,8 @@ struct layer_norm {
 
 /// X / √(mean of X² + epsilon) · scale, with the mean along the dimension `axis` and those after
 /// it. Zhang and Sennrich, "Root mean square layer normalization", 2019.
+///
+/// Types, layouts and aliasing: see `softmax`.
 struct rms_norm {
   operand x{};             ///< X, with at least one dimension
   operand scale{};         ///< broadcast to the shape of X from `axis` on; 1 if not given
@@ -101,6 +104,8 @@ struct rms_norm {
 ///     group_norm{.x = images, .scale = gamma, .bias = beta, .groups = 32}
 ///
 /// Wu and He, "Group normalization", 2018.
+///
+/// Types, layouts and aliasing: see `softmax`.
 struct group_norm {
   operand x{};              ///< X, of the shape (N, C, …)
   operand scale{};          ///< one number for each channel, (C); 1 if not given
@@ -121,6 +126,8 @@ struct group_norm {
 
 /// (X - mean) / √(variance + epsilon) · scale + bias, with a mean and a variance for each channel
 /// that were found in training. Ioffe and Szegedy, "Batch normalization", 2015.
+///
+/// Types, layouts and aliasing: see `softmax`.
 struct batch_norm {
   operand x{};            ///< X, of the shape (N, C, …)
   operand mean{};         ///< one number for each channel, (C)
