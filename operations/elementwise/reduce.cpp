@@ -67,7 +67,7 @@ std::int64_t smallest_stride(const map_layout<Operands>& layout, int operand) {
 /// one result, if those are the closest ones, otherwise of different results.
 void distribute(reduce_call& call) {
   constexpr std::int64_t most_lanes = 256;
-  constexpr std::int64_t wanted_threads = 65536;
+  constexpr std::int64_t wanted_threads = 1 << 18;
   constexpr std::int64_t least_of_thread = 8;
   call.part_length = call.reduced.count;
   if (call.results.count == 0 || call.reduced.count == 0) return;
@@ -79,8 +79,7 @@ void distribute(reduce_call& call) {
   constexpr std::int64_t least_elements = 32768;
   if (call.reduced.count < least_elements / call.results.count) return;
   // A thread that reduces columns may take several that lie side by side.
-  constexpr std::int64_t most_columns = 8;
-  const auto threads = call.lanes == 1 ? most_columns * wanted_threads : wanted_threads;
+  const auto threads = call.lanes == 1 ? 2 * wanted_threads : wanted_threads;
   const auto parts = std::min(threads / call.lanes / call.results.count,
                               call.reduced.count / (call.lanes * least_of_thread));
   if (parts < 2) return;
