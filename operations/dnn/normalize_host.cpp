@@ -57,7 +57,7 @@ struct row_loops<float> {
   static deviation_sums deviations(const float* x, std::int64_t count, float shift) {
     return deviations_f32(x, count, shift);
   }
-  static void map(const row_map& map, const float* x, std::int64_t count, float* y) {
+  static void map(const row_map<float>& map, const float* x, std::int64_t count, float* y) {
     map_row_f32(map, x, count, y);
   }
   static void load_flat(storage type, const void* x, std::int64_t count, float* target) {
@@ -66,7 +66,6 @@ struct row_loops<float> {
   static void store_flat(storage type, const float* source, std::int64_t count, void* y) {
     store_f32(type, source, count, y);
   }
-  using row_map = host::row_map;
   static constexpr storage direct = storage::f32;
 };
 template <>
@@ -93,16 +92,7 @@ struct row_loops<double> {
     return {sum_of(count, difference),
             sum_of(count, [&](std::int64_t i) { return difference(i) * difference(i); })};
   }
-  struct row_map {
-    double shift = 0;
-    double residual = 0;
-    double factor = 1;
-    const double* scale = nullptr;
-    const double* bias = nullptr;
-    double constant_scale = 1;
-    double constant_bias = 0;
-  };
-  static void map(const row_map& map, const double* x, std::int64_t count, double* y) {
+  static void map(const row_map<double>& map, const double* x, std::int64_t count, double* y) {
     for (std::int64_t i = 0; i < count; ++i) {
       y[i] = (x[i] - map.shift - map.residual) * map.factor *
                  (map.scale != nullptr ? map.scale[i] : map.constant_scale) +
@@ -139,7 +129,7 @@ class row_computation {
   void compute(const map_position<3>& row) {
     const T* const x = input_row(row.offsets[1]);
     T* const y = is_direct() ? static_cast<T*>(addresses_.y) + row.offsets[0] : memory(results_);
-    typename loops::row_map map;
+    row_map<T> map;
     const T* source = x;
     switch (call_.kind) {
       case normalization::softmax:
@@ -180,7 +170,7 @@ class row_computation {
   [[nodiscard]] T factor_of(double variance) const {
     return static_cast<T>(1.0 / std::sqrt(variance + call_.epsilon));
   }
-  void set_deviation(const T* x, typename loops::row_map& map) const {
+  void set_deviation(const T* x, row_map<T>& map) const {
     const auto sums = loops::deviations(x, call_.count, map.shift);
     const auto count = static_cast<double>(call_.count);
     double variance = sums.squares / count;
@@ -226,7 +216,7 @@ class row_computation {
     });
   }
   /// Maps a row, with the parameters at `offset`.
-  void apply(typename loops::row_map map, const T* x, T* y, std::int64_t offset) {
+  void apply(row_map<T> map, const T* x, T* y, std::int64_t offset) {
     if (is_beside_ || (addresses_.scale == nullptr && addresses_.bias == nullptr)) {
       map.scale = parameters_beside(addresses_.scale, offset, scales_);
       map.bias = parameters_beside(addresses_.bias, offset, biases_);

@@ -94,8 +94,8 @@ host::deviation_sums deviations_f32(const float* x, std::int64_t count, float sh
 }
 
 template <class Scale, class Bias>
-HWY_INLINE void map_row(const host::row_map& map, const float* x, std::int64_t count, float* y,
-                        const Scale& scale, const Bias& bias) {
+HWY_INLINE void map_row(const host::row_map<float>& map, const float* x, std::int64_t count,
+                        float* y, const Scale& scale, const Bias& bias) {
   const float shift = map.shift;
   const float residual = map.residual;
   const float factor = map.factor;
@@ -104,7 +104,7 @@ HWY_INLINE void map_row(const host::row_map& map, const float* x, std::int64_t c
     y[i] = (x[i] - shift - residual) * factor * scale(i) + bias(i);
   }
 }
-void map_row_f32(const host::row_map& map, const float* x, std::int64_t count, float* y) {
+void map_row_f32(const host::row_map<float>& map, const float* x, std::int64_t count, float* y) {
   const auto scale = [scales = map.scale](std::int64_t i) {
     return scales[i];
   };
@@ -143,7 +143,7 @@ double exponentials_f32(const float* x, std::int64_t count, float shift, float* 
 deviation_sums deviations_f32(const float* x, std::int64_t count, float shift) {
   return HWY_DYNAMIC_DISPATCH(deviations_f32)(x, count, shift);
 }
-void map_row_f32(const row_map& map, const float* x, std::int64_t count, float* y) {
+void map_row_f32(const row_map<float>& map, const float* x, std::int64_t count, float* y) {
   HWY_DYNAMIC_DISPATCH(map_row_f32)(map, x, count, y);
 }
 

@@ -20,15 +20,16 @@ struct deviation_sums {
 
 /// y[i] = (x[i] - shift - residual) · factor · scale[i] + bias[i]. Without one of them, nullptr,
 /// its constant stands for it.
+template <class T>
 struct row_map {
-  float shift = 0;
-  float residual = 0;
-  float factor = 1;
-  const float* scale = nullptr;
-  const float* bias = nullptr;
-  float constant_scale = 1;
-  float constant_bias = 0;
+  T shift = 0;
+  T residual = 0;
+  T factor = 1;
+  const T* scale = nullptr;
+  const T* bias = nullptr;
+  T constant_scale = 1;
+  T constant_bias = 0;
 };
-void map_row_f32(const row_map& map, const float* x, std::int64_t count, float* y);
+void map_row_f32(const row_map<float>& map, const float* x, std::int64_t count, float* y);
 
 }  // namespace sluice::host

@@ -35,15 +35,15 @@ class mixed_gemm : public elementwise_test {
     SCOPED_TRACE(std::string(to_string(type)) + " to " + std::string(to_string(c_type)) + " " +
                  to_string(stack) + " " + std::to_string(m) + " " + std::to_string(n) + " " +
                  std::to_string(k));
-    const auto with = [&](std::int64_t rows, std::int64_t columns) {
+    const auto stacked = [&](std::int64_t rows, std::int64_t columns) {
       auto shape = stack;
       shape.push_back(rows);
       shape.push_back(columns);
       return shape;
     };
-    const auto a = make(type, with(m, k));
-    const auto b = coin() ? make(type, with(k, n)) : make(type, {k, n});
-    const auto c = make(c_type, with(m, n));
+    const auto a = make(type, stacked(m, k));
+    const auto b = coin() ? make(type, stacked(k, n)) : make(type, {k, n});
+    const auto c = make(c_type, stacked(m, n));
     gemm op{.a = a.view(), .b = b.view(), .alpha = coin() ? 1 : -0.75, .math = math};
     const bool updates = coin();
     const bool has_output = updates || coin();
@@ -54,7 +54,7 @@ class mixed_gemm : public elementwise_test {
     if (!has_output) op.type = c_type;
     const auto result = run(test_executor(), op);
     EXPECT_EQ(result.type(), c_type);
-    EXPECT_EQ(result.shape(), with(m, n));
+    EXPECT_EQ(result.shape(), stacked(m, n));
     expect_each(result, [&](const extents& index, const number& computed) {
       auto left = index;
       auto right = index;

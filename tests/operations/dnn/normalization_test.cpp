@@ -171,8 +171,8 @@ class normalization_operation : public elementwise_test {
     const auto bias = draw(type, has_gaps_ ? part_of(tail) : tail);
     const bool has_scale = coin();
     const bool has_bias = coin();
-    const auto at = [&](bool given, const elements& parameter, const extents& index,
-                        long double otherwise) {
+    const auto parameter_at = [&](bool given, const elements& parameter, const extents& index,
+                                  long double otherwise) {
       return given ? parameter[tail_of(index, axis)].real() : otherwise;
     };
     layer_norm layer{.axis = axis_name(axis, shape.size()), .epsilon = epsilon};
@@ -181,12 +181,13 @@ class normalization_operation : public elementwise_test {
     if (has_bias) layer.bias = bias.view();
     expect_normalized(layer, draw(type, shape), row_of, centered_moments,
                       [&](const moments& m, const extents& index, long double value) {
-                        return scaled(m, value, epsilon, at(has_scale, scale, index, 1),
-                                      at(has_bias, bias, index, 0));
+                        return scaled(m, value, epsilon, parameter_at(has_scale, scale, index, 1),
+                                      parameter_at(has_bias, bias, index, 0));
                       });
     expect_normalized(rms, draw(type, shape), row_of, uncentered_moments,
                       [&](const moments& m, const extents& index, long double value) {
-                        return scaled(m, value, epsilon, at(has_scale, scale, index, 1), 0);
+                        return scaled(m, value, epsilon, parameter_at(has_scale, scale, index, 1),
+                                      0);
                       });
   }
 
@@ -318,7 +319,7 @@ TEST_P(normalization_operation, special_values) {
   constexpr float infinite = std::numeric_limits<float>::infinity();
   for (const std::int64_t count : {4, 5, 512, 40'000}) {
     SCOPED_TRACE(count);
-    const auto of = [&](float special, auto op) {
+    const auto kinds_of_results = [&](float special, auto op) {
       auto x = make_contiguous(element_type::f32, {count});
       std::vector<float> values(static_cast<std::size_t>(count), 1.0F);
       values[static_cast<std::size_t>(between(1, count - 1))] = special;
@@ -336,14 +337,15 @@ TEST_P(normalization_operation, special_values) {
       return found;
     };
     using counts = std::map<std::string, std::int64_t>;
-    EXPECT_EQ(of(nan, softmax{}), (counts{{"nan", count}}));
-    EXPECT_EQ(of(infinite, softmax{}), (counts{{"nan", count}}));
-    EXPECT_EQ(of(-infinite, softmax{}), (counts{{"0", 1}, {"finite", count - 1}}));
-    EXPECT_EQ(of(-infinite, log_softmax{}), (counts{{"-inf", 1}, {"finite", count - 1}}));
-    EXPECT_EQ(of(nan, log_softmax{}), (counts{{"nan", count}}));
-    EXPECT_EQ(of(nan, layer_norm{}), (counts{{"nan", count}}));
-    EXPECT_EQ(of(infinite, layer_norm{}), (counts{{"nan", count}}));
-    EXPECT_EQ(of(infinite, rms_norm{}), (counts{{"nan", 1}, {"0", count - 1}}));
+    EXPECT_EQ(kinds_of_results(nan, softmax{}), (counts{{"nan", count}}));
+    EXPECT_EQ(kinds_of_results(infinite, softmax{}), (counts{{"nan", count}}));
+    EXPECT_EQ(kinds_of_results(-infinite, softmax{}), (counts{{"0", 1}, {"finite", count - 1}}));
+    EXPECT_EQ(kinds_of_results(-infinite, log_softmax{}),
+              (counts{{"-inf", 1}, {"finite", count - 1}}));
+    EXPECT_EQ(kinds_of_results(nan, log_softmax{}), (counts{{"nan", count}}));
+    EXPECT_EQ(kinds_of_results(nan, layer_norm{}), (counts{{"nan", count}}));
+    EXPECT_EQ(kinds_of_results(infinite, layer_norm{}), (counts{{"nan", count}}));
+    EXPECT_EQ(kinds_of_results(infinite, rms_norm{}), (counts{{"nan", 1}, {"0", count - 1}}));
     auto all = make_contiguous(element_type::f32, {count});
     all.set(std::vector<float>{-infinite});
     expect_each(run(test_executor(), softmax{.x = all.view()}),
@@ -367,18 +369,18 @@ TEST_P(normalization_operation, masked_and_large_rows) {
       std::fill_n(masked.begin(), 128, -100.0F);
       std::vector<float> large(static_cast<std::size_t>(count), 0.0F);
       large[0] = 60'000;
-      const auto of = [&](const std::vector<float>& values, auto op) {
+      const auto result_of = [&](const std::vector<float>& values, auto op) {
         auto wide = make_contiguous(element_type::f32, {count});
         wide.set(values);
         op.x = run(test_executor(), cast{.x = wide.view(), .type = type});
         return run(test_executor(), op);
       };
-      expect_elements(of(masked, softmax{}),
+      expect_elements(result_of(masked, softmax{}),
                       [](const extents& i) { return number(i[0] < 128 ? 1.0L / 128 : 0.0L); });
-      expect_each(of(masked, log_softmax{}), [](const extents& i, const number& y) {
+      expect_each(result_of(masked, log_softmax{}), [](const extents& i, const number& y) {
         return i[0] < 128 ? std::abs(y.real() + std::log(128.0L)) < 0.02L : std::isinf(y.real());
       });
-      expect_each(of(large, log_softmax{}), [](const extents& i, const number& y) {
+      expect_each(result_of(large, log_softmax{}), [](const extents& i, const number& y) {
         return i[0] == 0 ? y.real() == 0 : y.real() < -59'000;
       });
     }

@@ -94,11 +94,11 @@ TEST_F(row_loops, maps) {
     const auto scale = numbers(n, -2, 2);
     const auto bias = numbers(n, -2, 2);
     for (int kind = 0; kind < 4; ++kind) {
-      host::row_map map{.shift = 0.5F,
-                        .residual = 0.25F,
-                        .factor = 3,
-                        .constant_scale = 0.75F,
-                        .constant_bias = -2};
+      host::row_map<float> map{.shift = 0.5F,
+                               .residual = 0.25F,
+                               .factor = 3,
+                               .constant_scale = 0.75F,
+                               .constant_bias = -2};
       if (kind % 2 == 1) map.scale = scale.data();
       if (kind / 2 == 1) map.bias = bias.data();
       for_each_vector_target([&] {

@@ -259,11 +259,11 @@ TEST_F(f32_loops, sums_and_extrema_of_rows) {
         float largest = -3.0F;
         float smallest = 3.0F;
         for (std::int64_t row = 0; row < rows; ++row) {
-          const auto at = static_cast<std::size_t>(row * distance + i);
-          sum += numbers[at];
-          square_sum += static_cast<long double>(numbers[at]) * numbers[at];
-          largest = larger(largest, anything[at]);
-          smallest = smaller(smallest, anything[at]);
+          const auto place = static_cast<std::size_t>(row * distance + i);
+          sum += numbers[place];
+          square_sum += static_cast<long double>(numbers[place]) * numbers[place];
+          largest = larger(largest, anything[place]);
+          smallest = smaller(smallest, anything[place]);
         }
         EXPECT_NEAR(sums[k], static_cast<double>(sum), 1e-10);
         EXPECT_NEAR(squares[k], static_cast<double>(square_sum), 1e-7);
