@@ -5,6 +5,7 @@
 #include <sluice/operations/binary.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
+#include <sluice/operations/concatenate.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/element_functions.hpp>
 #include <sluice/operations/elementwise.hpp>
@@ -22,6 +23,7 @@
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/operation_table.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/program.hpp>
@@ -32,6 +34,7 @@
 #include <sluice/operations/rng.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>
+#include <sluice/operations/sort.hpp>
 #include <sluice/operations/spectral.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/operations/tensors.hpp>

@@ -93,7 +93,7 @@ void inference::update(const operand& output) {
 void inference::allow_in_place(const operand& output, const operand& input) {
   static_assert(max_operands <= 8 * sizeof(use::in_place_of));
   const auto number = &use_of(input) - uses_.data();
-  use_of_output(output).in_place_of |= static_cast<std::uint8_t>(1U << number);
+  use_of_output(output).in_place_of |= std::uint64_t{1} << number;
 }
 
 const tensor_spec& inference::result(const operand& output, element_type type, const extents& shape,

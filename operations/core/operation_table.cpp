@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view every_type = "all";
 constexpr std::string_view real_types = "f16, bf16, f32, f64";
+constexpr std::string_view ordered_types = "all but c64 and c128";
 constexpr std::string_view any_strides = "any strides";
 constexpr std::string_view packs_rows = "last dimension contiguous, packs others";
 constexpr std::string_view packs = "contiguous, packs others";
@@ -50,8 +51,16 @@ std::vector<operation_description> describe_operations() {
   }
   const std::vector<operation_description> rest{
       describe<where>("A where a condition holds, else B", every_type, any_strides),
+      describe<concatenate>("tensors one behind the other along a dimension", every_type,
+                            "any order of dimensions without gaps, packs others"),
+      describe<stack>("tensors as the indices of a new dimension", every_type,
+                      "any order of dimensions without gaps, packs others"),
       describe<reduce>("sums, extrema and other numbers over dimensions",
                        "all; c64 and c128: sum, mean, product", any_strides),
+      describe<sort>("elements along a dimension in order, and their positions", ordered_types,
+                     any_strides),
+      describe<top_k>("the largest or smallest elements along a dimension, and their positions",
+                      ordered_types, any_strides),
       describe<resize>("bilinear interpolation of images", "u8, f16, bf16, f32, f64", any_strides),
       describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
       describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),

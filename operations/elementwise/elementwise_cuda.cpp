@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/concatenate_functions.hpp"
+#include "operations/elementwise/launch_concatenate.hpp"
 #include "operations/elementwise/launch_map.hpp"
+#include "operations/elementwise/launch_sort.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 #include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/sort_functions.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 #include "runtime/cuda/check.hpp"
 
@@ -32,6 +36,25 @@ void enqueue_reduce(lane_libraries& libraries, const reduce_call& call, const vo
   const current_device_scope current(libraries.runtime().device());
   check(
       static_cast<cudaError_t>(launch_reduce(call, x, y, workspace, libraries.stream().native())));
+}
+
+void prepare_concatenate(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_concatenate>>();
+}
+void enqueue_concatenate(lane_libraries& libraries, const concatenate_call& call,
+                         const concatenate_addresses& addresses) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(launch_concatenate(call, addresses, libraries.stream().native())));
+}
+
+void prepare_sort(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_sort>>();
+}
+void enqueue_sort(lane_libraries& libraries, const sort_call& call, const sort_addresses& addresses,
+                  void* workspace) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(
+      launch_sort(call, addresses, workspace, libraries.stream().native())));
 }
 
 template void prepare_map<cast_call>(lane_libraries&);

@@ -156,7 +156,8 @@ void bulk::collector::let_go() noexcept {
 void bulk::submit_one(executor& executor, const operation_descriptor& descriptor, void* operation,
                       const request_options& options, request_sender sender, collector& collector,
                       std::size_t i) noexcept {
-  executor.submit_operation(descriptor, operation, options, collector.token(i), sender);
+  auto token = collector.token(i);
+  executor.submit_operation(descriptor, operation, options, &token, token.failures(), sender);
 }
 
 void executor::submit(bulk operations, const request_options& options,

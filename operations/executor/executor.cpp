@@ -408,16 +408,15 @@ detail::owner_memory& executor::memory() noexcept {
   return core_->memory();
 }
 void executor::submit_operation(const operation_descriptor& descriptor, void* operation,
-                                const request_options& options, reply_token<tensor>&& token,
-                                request_sender sender) noexcept {
+                                const request_options& options, void* token,
+                                const failure_token& failures, request_sender sender) noexcept {
   try {
     request_options settings = options;
-    submit(descriptor.make_request(memory(), operation, std::move(settings), sender,
-                                   reply_token<tensor>(token)));
+    submit(descriptor.make_request(memory(), operation, std::move(settings), sender, token));
   } catch (...) {
     // The client that gets the error shares its memory with nobody.
     descriptor.drop_operands(operation);
-    token.fail(current_error());
+    failures.fail(current_error());
   }
 }
 void executor::submit(detail::owner_pointer<detail::operation_request> request) noexcept {

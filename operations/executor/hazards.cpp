@@ -12,6 +12,9 @@ namespace {
 
 using use = inference::use;
 
+/// With more operands, all pairs of them take longer than a search.
+constexpr std::size_t most_in_pairs = 8;
+
 bool touches(const use& u) noexcept {
   return !u.ignored && *u.operand.value;
 }
@@ -19,7 +22,7 @@ bool touches(const use& u) noexcept {
 /// Whether a launch may write one operand although it reads or writes `uses[number]` as well.
 bool may_coincide(const use& written, const use& other, std::size_t number) noexcept {
   if (written.written_last && other.access == access_kind::read) return true;
-  return number < inference::max_operands && (written.in_place_of >> number & 1U) != 0 &&
+  return number < max_operands && (written.in_place_of >> number & 1U) != 0 &&
          written.operand.value->value() == other.operand.value->value();
 }
 error refusal(const use& written, const use& other) {
@@ -49,7 +52,7 @@ void check_aliasing_of_many(std::span<const use> uses) {
 }  // namespace
 
 void check_aliasing(std::span<const use> uses) {
-  if (uses.size() > inference::max_operands) return check_aliasing_of_many(uses);
+  if (uses.size() > most_in_pairs) return check_aliasing_of_many(uses);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const auto& written = uses[i];
     if (written.access == access_kind::read || !touches(written)) continue;

@@ -15,7 +15,7 @@ const operation_descriptor& copy_operation() {
 packing::copy::copy(const tensor& source, const tensor& target)
     : addresses_{source.address(), target.address()} {
   strided_copy operation{.x = source, .y = target};
-  inference_of<detail::operand_count<strided_copy>()> inferred(detail::operands_of(operation));
+  inference_for<strided_copy> inferred(detail::operands_of(operation));
   copy_operation().infer(&operation, inferred, call_);
 }
 

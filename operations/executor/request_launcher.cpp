@@ -30,7 +30,7 @@ class request_launcher::operand_addresses {
   [[nodiscard]] void** data() noexcept { return vector_.empty() ? array_.data() : vector_.data(); }
 
   std::size_t count_;
-  std::array<void*, inference::max_operands> array_;  // as many as there are
+  std::array<void*, max_operands> array_;  // as many as there are
   std::vector<void*> vector_;
 };
 
@@ -47,7 +47,7 @@ class request_launcher::operand_types {
 
  private:
   std::size_t count_ = 0;
-  std::array<element_type, inference::max_operands> types_;  // as many as there are
+  std::array<element_type, max_operands> types_;  // as many as there are
 };
 
 void request_launcher::launch(operation_request& r) noexcept {
@@ -154,7 +154,7 @@ void request_launcher::take_operands(operation_request& r, operands& uses,
       value = tensor(allocate(u.spec->bytes(), "output of an operation"), u.spec->type,
                      u.spec->shape, u.spec->strides);
     }
-    if (value) r.add_operand(value.value(), is_output);
+    r.add_operand(value.value(), is_output);
     if (value && !u.ignored) {
       const auto& t = value.value();
       addresses[i] = t.address();

@@ -36,14 +36,13 @@ class executable::builder {
   builder(executable& target, const program_graph& graph, const program_inference& inferred,
           lane_libraries& libraries)
       : target_(target), graph_(graph), inferred_(inferred), libraries_(libraries) {
-    const auto source_count = graph.inputs().size() + graph.constants().size();
     target.constants_ = graph.constants_on(libraries);
     for (std::uint32_t i = 0; i < inferred.written.size(); ++i) {
-      if (inferred.written[i].step) written_memory_[*inferred.written[i].step] = i;
+      if (inferred.written[i].result) written_memory_[*inferred.written[i].result] = i;
     }
-    for (std::size_t root = 0; root < source_count + graph.steps().size(); ++root) {
+    for (std::size_t root = 0; root < source_count_ + graph.results().size(); ++root) {
       roots_.push_back({place::kind::external, static_cast<std::uint32_t>(root), 0});
-      if (root < source_count) {
+      if (root < source_count_) {
         const auto input = root < graph.inputs().size();
         const auto* const constant =
             input ? nullptr : &graph.constants()[root - graph.inputs().size()];
@@ -52,7 +51,7 @@ class executable::builder {
         }
         continue;
       }
-      const auto memory = written_memory_[root - source_count];
+      const auto memory = written_memory_[root - source_count_];
       roots_.back() = memory == program_graph::none ? place() : external(memory);
     }
   }
@@ -65,7 +64,7 @@ class executable::builder {
     }
     for (std::size_t i = 0; i < inferred_.written.size(); ++i) {
       const auto& w = inferred_.written[i];
-      if (w.step) continue;
+      if (w.result) continue;
       const auto& value = inferred_.values[graph_.outputs()[*w.output]];
       label_ = graph_.output_name(*w.output);
       naming([&] { return label_; },
@@ -122,7 +121,7 @@ class executable::builder {
     strided_copy copy;
     const std::array specs{std::optional(source_spec), std::optional(target_spec)};
     const auto operands = detail::operands_of(copy);
-    inference_of<detail::operand_count<strided_copy>()> inferred(operands, specs);
+    inference_for<strided_copy> inferred(operands, specs);
     const auto& descriptor = descriptor_of(operation_type<strided_copy>{});
     action new_action;
     new_action.descriptor = &descriptor;
@@ -157,42 +156,57 @@ class executable::builder {
     return {s.type, layout.shape(), layout.strides(), s.alignment};
   }
 
-  /// Whether a step that updates an operand may do so in its memory: the operand is a whole
-  /// intermediate value that nothing else needs.
-  [[nodiscard]] bool can_take_over(std::size_t number) const {
-    const auto& step = graph_.steps()[number];
-    const auto updated = step.operands[step.output];
+  /// Whether a step that updates an operand in `result` may do so in its memory: the operand is a
+  /// whole intermediate value that nothing else needs.
+  [[nodiscard]] bool can_take_over(const program_graph::step_result& result) const {
+    const auto& step = graph_.steps()[result.step];
+    const auto updated = step.operands[result.operand];
     if (updated == program_graph::none) return false;
     const auto& value = inferred_.values[updated];
-    const auto& result = inferred_.values[step.result];
+    const auto& new_value = inferred_.values[result.value];
     if (roots_[value.root].memory != place::kind::scratch || value.layout.offset() != 0 ||
-        value.layout.strides() != result.layout.strides() ||
-        value.layout.type() != result.layout.type()) {
+        value.layout.strides() != new_value.layout.strides() ||
+        value.layout.type() != new_value.layout.type()) {
       return false;
     }
     // Outputs that are copied at the end need their values until then.
     const auto viewed = graph_.viewed(updated);
     const auto& use = graph_.use_of(viewed);
-    if (use.steps > number + 1 || use.outputs != 0) return false;
+    if (use.steps > result.step + 1 || use.outputs != 0) return false;
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const auto other = step.operands[i];
-      if (i == step.output || other == program_graph::none) continue;
+      if (i == result.operand || other == program_graph::none) continue;
       if (graph_.viewed(other) == viewed) return false;
     }
     return true;
   }
 
+  /// Finds memory for a result, and copies there what the step updates.
+  void place_result(const program_graph::step_result& result) {
+    const auto& value = inferred_.values[result.value];
+    const auto& use = inferred_.steps[result.step].uses[result.operand];
+    const auto updated = graph_.steps()[result.step].operands[result.operand];
+    auto& root = roots_[value.root];
+    if (root.memory == place::kind::nowhere) {
+      if (can_take_over(result)) {
+        root = roots_[inferred_.values[updated].root];
+        return;
+      }
+      root = new_buffer(value.spec().bytes());
+    }
+    if (updated == program_graph::none || use.access == access_kind::write) return;
+    const auto memory = written_memory_[value.root - source_count_];
+    if (memory != program_graph::none && inferred_.written[memory].updates_input) return;
+    const auto& value_before = inferred_.values[updated];
+    add_copy(place_of(value_before), value_before.spec(), root, value.spec());
+  }
+
   void add_step(std::size_t number) {
     const auto& step = graph_.steps()[number];
     const auto& inferred = inferred_.steps[number];
-    const auto& result = inferred_.values[step.result];
-    auto& root = roots_[result.root];
-    const auto result_spec = result.spec();
-    const bool takes_over = root.memory == place::kind::nowhere && can_take_over(number);
-    if (takes_over) {
-      root = roots_[inferred_.values[step.operands[step.output]].root];
-    } else if (root.memory == place::kind::nowhere) {
-      root = new_buffer(result_spec.bytes());
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      const auto& result = graph_.results()[step.first_result + i];
+      if (inferred_.values[result.value].root != located::nowhere) place_result(result);
     }
     action new_action;
     new_action.descriptor = inferred.descriptor;
@@ -202,33 +216,39 @@ class executable::builder {
         inferred_.varying[next_varying_].number == number) {
       new_action.varying = next_varying_++;
     }
-    const auto memory = written_memory_[number];
-    const bool is_there = memory != program_graph::none && inferred_.written[memory].updates_input;
-    std::optional<std::pair<place, tensor_spec>> written_back;
+    struct packed_copy {
+      place source;
+      tensor_spec source_spec;
+      place target;
+      tensor_spec target_spec;
+    };
+    std::vector<packed_copy> written_back;
     for (std::size_t i = 0; i < inferred.uses.size(); ++i) {
       const auto& u = inferred.uses[i];
       auto& operand = new_action.operands.emplace_back();
-      const bool is_output = i == step.output;
-      const bool is_given = step.operands[i] != program_graph::none;
-      // A new value that is updated begins as a copy.
-      if (is_output && is_given && !takes_over && !is_there && u.access != access_kind::write) {
-        const auto& value_before = inferred_.values[step.operands[i]];
-        add_copy(place_of(value_before), value_before.spec(), root, result_spec);
-      }
-      if (u.ignored || (!is_given && !is_output)) continue;
-      const auto operand_place = is_output ? root : place_of(inferred_.values[step.operands[i]]);
-      const auto operand_spec = is_output ? result_spec : inferred_.values[step.operands[i]].spec();
-      operand = operand_place;
-      new_action.types[i] = operand_spec.type;
+      auto& type = new_action.types.emplace_back();
+      const auto result = step.result_at(i);
+      const auto number_of_value = result ? graph_.results()[*result].value : step.operands[i];
+      if (u.ignored || number_of_value == program_graph::none) continue;
+      const auto& value = inferred_.values[number_of_value];
+      if (value.root == located::nowhere) continue;
+      const auto value_place = place_of(value);
+      const auto value_spec = value.spec();
+      operand = value_place;
+      type = value_spec.type;
       if (!u.packed || u.spec->size() == 0) continue;
       operand = new_buffer(u.spec->bytes());
       if (u.access != access_kind::write) {
-        add_copy(operand_place, repeated(operand_spec, u.spec->shape), operand, *u.spec);
+        add_copy(value_place, repeated(value_spec, u.spec->shape), operand, *u.spec);
       }
-      if (u.access != access_kind::read) written_back.emplace(operand, *u.spec);
+      if (u.access != access_kind::read) {
+        written_back.push_back({operand, *u.spec, value_place, value_spec});
+      }
     }
     add(std::move(new_action));
-    if (written_back) add_copy(written_back->first, written_back->second, root, result_spec);
+    for (const auto& copy : written_back) {
+      add_copy(copy.source, copy.source_spec, copy.target, copy.target_spec);
+    }
   }
 
   executable& target_;
@@ -238,9 +258,11 @@ class executable::builder {
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
   std::string label_;  // the step or the output that is being added
   std::vector<place> roots_;
-  // By step: the number of the memory that it writes, among those of `program_inference::written`.
+  const std::size_t source_count_ = graph_.inputs().size() + graph_.constants().size();
+  // By result: the number of the memory that it is written to, among those of
+  // `program_inference::written`.
   std::vector<std::uint32_t> written_memory_ =
-      std::vector<std::uint32_t>(graph_.steps().size(), program_graph::none);
+      std::vector<std::uint32_t>(graph_.results().size(), program_graph::none);
   std::uint32_t next_varying_ = 0;
   std::vector<scratch_buffer> buffers_;
   std::map<std::pair<const operation_descriptor*, std::string>,
@@ -286,7 +308,8 @@ void executable::add_batches(lane_libraries& libraries, const plan_limits& limit
 std::size_t executable::bytes() const noexcept {
   std::size_t sum = sizeof(*this);
   for (const auto& a : actions_)
-    sum += sizeof(a) + a.label.capacity() + a.operands.size() * sizeof(place);
+    sum +=
+        sizeof(a) + a.label.capacity() + a.operands.size() * (sizeof(place) + sizeof(element_type));
   for (const auto& plan : plans_) sum += plan->bytes();
   return sum * sets() + (capture_ ? capture_->bytes() : 0) + (stacked_ ? stacked_->bytes() : 0);
 }
@@ -337,12 +360,12 @@ template <class Launch>
 void executable::for_each(std::span<void* const> externals, void* scratch,
                           const program_launch* run_data, const Launch& launch) const {
   for (const auto& entry : actions_) {
-    std::array<void*, inference::max_operands> addresses{};
+    std::array<void*, max_operands> addresses;  // as many as there are operands
     std::transform(entry.operands.begin(), entry.operands.end(), addresses.begin(),
                    [&](const place& location) { return address(location, externals, scratch); });
     launch(entry, entry.varying ? run_data->calls[*entry.varying].call : entry.call,
-           launch_memory{.addresses = addresses,
-                         .types = std::span(entry.types).first(entry.operands.size()),
+           launch_memory{.addresses = std::span(addresses).first(entry.operands.size()),
+                         .types = entry.types,
                          .plan = entry.plan.get(),
                          .workspace = address(entry.workspace, externals, scratch)});
   }

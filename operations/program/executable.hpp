@@ -124,7 +124,7 @@ class executable final : public operation_plan {
     std::optional<std::uint32_t> varying{};  ///< number of the varying step that has the call
     call_storage call;
     std::vector<place> operands{};
-    std::array<element_type, inference::max_operands> types{};  ///< of the operands
+    std::vector<element_type> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
     bool ends_step = false;  ///< the last one of its step

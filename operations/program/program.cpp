@@ -76,9 +76,14 @@ program_value program_builder::constant(std::string name, host_tensor value) {
   if (!value) throw invalid_argument(name, "is no tensor");
   return {graph_, graph_->add_constant({.name = std::move(name), .on_host = std::move(value)})};
 }
-program_value program_builder::add_step(std::string name, const operation_descriptor& descriptor,
-                                        void* operation) {
-  return {graph_, graph_->add_step(std::move(name), descriptor.make_step(operation))};
+std::vector<program_value> program_builder::add_step(std::string name,
+                                                     const operation_descriptor& descriptor,
+                                                     void* operation) {
+  std::vector<program_value> results;
+  for (const auto value : graph_->add_step(std::move(name), descriptor.make_step(operation))) {
+    results.push_back({graph_, value});
+  }
+  return results;
 }
 std::vector<program_value> program_builder::add(const std::string& name, const program& inner,
                                                 const std::vector<operand>& inputs,

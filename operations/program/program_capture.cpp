@@ -166,7 +166,7 @@ steps_to_capture program_capture::describe(const detail::program_graph& graph) c
   for (const auto& memory : inferred.written) {
     if (memory.updates_input) throw error(errc::unsupported, "a step updates an input in place");
     stage(steps.externals.size(),
-          memory.output ? graph.output_name(*memory.output) : graph.steps()[*memory.step].name,
+          memory.output ? graph.output_name(*memory.output) : graph.name_of_result(*memory.result),
           memory.spec, true);
     steps.externals.push_back(nullptr);
   }

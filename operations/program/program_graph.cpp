@@ -68,10 +68,23 @@ std::uint32_t program_graph::add(value new_value) {
   return number;
 }
 
-std::uint32_t program_graph::add(step new_step) {
-  new_step.result = static_cast<std::uint32_t>(values_.size());
+std::optional<std::uint32_t> program_graph::step::result_at(std::size_t operand) const noexcept {
+  const auto position = std::find(outputs.begin(), outputs.end(), operand);
+  if (position == outputs.end()) return std::nullopt;
+  return first_result + static_cast<std::uint32_t>(position - outputs.begin());
+}
+
+std::vector<std::uint32_t> program_graph::add(step new_step) {
+  new_step.first_result = static_cast<std::uint32_t>(results_.size());
+  const auto outputs = new_step.outputs;
+  const auto number = static_cast<std::uint32_t>(steps_.size());
   steps_.push_back(std::move(new_step));
-  return add({value_kind::result, static_cast<std::uint32_t>(steps_.size() - 1)});
+  std::vector<std::uint32_t> values;
+  for (const auto operand : outputs) {
+    values.push_back(add({value_kind::result, static_cast<std::uint32_t>(results_.size())}));
+    results_.push_back({number, operand, values.back()});
+  }
+  return values;
 }
 
 std::uint32_t program_graph::add_input(std::string name, bool per_request, int padded_axis) {
@@ -141,6 +154,7 @@ class program_graph::addition {
       : graph_(graph),
         constants_(graph.constants_.size()),
         steps_(graph.steps_.size()),
+        results_(graph.results_.size()),
         values_(graph.values_.size()) {}
   addition(const addition&) = delete;
   addition& operator=(const addition&) = delete;
@@ -158,6 +172,7 @@ class program_graph::addition {
     };
     shorten(graph_.constants_, constants_);
     shorten(graph_.steps_, steps_);
+    shorten(graph_.results_, results_);
     shorten(graph_.values_, values_);
   }
   void keep() noexcept { kept_ = true; }
@@ -166,30 +181,28 @@ class program_graph::addition {
   program_graph& graph_;
   const std::size_t constants_;
   const std::size_t steps_;
+  const std::size_t results_;
   const std::size_t values_;
   bool kept_ = false;
 };
 
-std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_step> operation) {
+std::vector<std::uint32_t> program_graph::add_step(std::string name,
+                                                   std::shared_ptr<program_step> operation) {
   require_open();
   require_name(name, "step");
   addition transaction(*this);
   const auto operands = operation->operands();
-  const auto is_output = [](const named_operand& o) {
-    return o.role == member_role::output;
-  };
-  const auto outputs = std::count_if(operands.begin(), operands.end(), is_output);
-  if (outputs != 1 || !operation->descriptor().composes()) {
-    const char* const reason = outputs == 0   ? "it has no output"
-                               : outputs != 1 ? "it has several outputs"
-                                              : "its launches need more than its operands";
+  step new_step;
+  for (std::uint32_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].role == member_role::output) new_step.outputs.push_back(i);
+  }
+  if (new_step.outputs.empty() || !operation->descriptor().composes()) {
+    const char* const reason =
+        new_step.outputs.empty() ? "it has no output" : "its launches need more than its operands";
     throw error(errc::unsupported, in_step(name) + ": " +
                                        std::string(operation->descriptor().name()) +
                                        " cannot be a step of a program: " + reason);
   }
-  step new_step;
-  new_step.output = static_cast<std::size_t>(
-      std::find_if(operands.begin(), operands.end(), is_output) - operands.begin());
   operations::naming(
       [&] { return in_step(name); },
       [&] {
@@ -208,9 +221,9 @@ std::uint32_t program_graph::add_step(std::string name, std::shared_ptr<program_
   }
   new_step.name = std::move(name);
   new_step.operation = std::move(operation);
-  const auto result = add(std::move(new_step));
+  auto values = add(std::move(new_step));
   transaction.keep();
-  return result;
+  return values;
 }
 
 std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
@@ -254,13 +267,15 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
         copies.push_back(add_view(copies[v.source], v.text, v.view));
         break;
       case value_kind::result: {
-        auto inner_step = inner.steps_[v.source];
+        const auto& inner_result = inner.results_[v.source];
+        auto inner_step = inner.steps_[inner_result.step];
+        if (inner_result.operand != inner_step.outputs.front()) break;  // has been added
         inner_step.name = name + '.' + inner_step.name;
         for (auto& o : inner_step.operands) o = copy_of(o);
         for (auto& s : inner_step.scalars) {
           if (s.is_of_program()) s = scalars[s.number()];
         }
-        copies.push_back(add(std::move(inner_step)));
+        for (const auto copy : add(std::move(inner_step))) copies.push_back(copy);
         break;
       }
     }
@@ -335,14 +350,15 @@ std::size_t program_graph::count_bytes() const noexcept {
                     host_bytes(inputs_) + host_bytes(scalars_) + host_bytes(output_names_) +
                     host_bytes(padded_axes_) + host_bytes(input_values_) + host_bytes(uses_) +
                     host_bytes(outputs_) + values_.capacity() * sizeof(value) +
-                    steps_.capacity() * sizeof(step) + constants_.size() * sizeof(constant);
+                    steps_.capacity() * sizeof(step) + host_bytes(results_) +
+                    constants_.size() * sizeof(constant);
   for (const auto& c : constants_) sum += c.name.capacity();
   for (const auto& v : values_) {
     sum += v.text.capacity() + (v.kind == value_kind::view ? view_bytes : 0);
   }
   for (const auto& s : steps_) {
-    sum +=
-        s.name.capacity() + s.operation->bytes() + host_bytes(s.operands) + host_bytes(s.scalars);
+    sum += s.name.capacity() + s.operation->bytes() + host_bytes(s.operands) +
+           host_bytes(s.scalars) + host_bytes(s.outputs);
   }
   return sum;
 }
@@ -455,12 +471,19 @@ std::string program_graph::name_of(std::uint32_t number) const {
   const auto& v = values_[number];
   std::string name = v.kind == value_kind::input      ? inputs_[v.source]
                      : v.kind == value_kind::constant ? constants_[v.source].name
-                                                      : steps_[v.source].name;
+                                                      : name_of_result(v.source);
   for (auto view = views.rbegin(); view != views.rend(); ++view) {
     name += '.';
     name += **view;
   }
   return name;
+}
+
+std::string program_graph::name_of_result(std::size_t number) const {
+  const auto& r = results_[number];
+  const auto& s = steps_[r.step];
+  if (s.outputs.size() == 1) return s.name;
+  return s.name + '.' + std::string(s.operation->operands()[r.operand].name);
 }
 
 std::string program_graph::text_of(const step& s) const {
@@ -500,7 +523,9 @@ std::string program_graph::text() const {
       text += name_of(i) + " = constant " + std::string(to_string(spec.type)) +
               to_string(spec.shape) + "\n";
     } else if (v.kind == value_kind::result) {
-      text += name_of(i) + " = " + text_of(steps_[v.source]) + "\n";
+      const auto& s = steps_[results_[v.source].step];
+      text += name_of(i);
+      text += v.source + 1 == s.first_result + s.outputs.size() ? " = " + text_of(s) + "\n" : ", ";
     }
   }
   text += "outputs:";

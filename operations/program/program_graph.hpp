@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ class program_graph {
   using view_function = std::function<tensor_layout(const tensor_layout&)>;
   struct value {
     value_kind kind;
-    std::uint32_t source;  ///< number of the input, constant or step, or of the viewed value
+    std::uint32_t source;  ///< number of the input, constant or result, or of the viewed value
     view_function view{};
     std::string text{};        ///< of a view: "transposed()"
     std::uint32_t viewed = 0;  ///< the value that it is a view of, through all views; or itself
@@ -49,8 +50,16 @@ class program_graph {
     std::shared_ptr<const program_step> operation{};
     std::vector<std::uint32_t> operands{};  ///< values, or `none`
     std::vector<scalar> scalars{};          ///< numbers, or scalars of this program
-    std::size_t output = 0;                 ///< the operand that is written
-    std::uint32_t result = 0;               ///< its value
+    std::uint32_t first_result = 0;         ///< number of its first result
+    std::vector<std::uint32_t> outputs{};   ///< by result: the operand that is written
+    /// The number, among its results, of the one that an operand is; nothing if it is an input.
+    [[nodiscard]] std::optional<std::uint32_t> result_at(std::size_t operand) const noexcept;
+  };
+  /// What a step makes in one of its outputs.
+  struct step_result {
+    std::uint32_t step = 0;
+    std::uint32_t operand = 0;  ///< the output, among the operands of the step
+    std::uint32_t value = 0;
   };
   struct constant {
     std::string name{};      ///< its own, or that of the first operand that it is: "mel.a"
@@ -66,7 +75,9 @@ class program_graph {
                                         int padded_axis = 0);
   [[nodiscard]] scalar add_scalar(std::string name);
   [[nodiscard]] std::uint32_t add_constant(constant new_constant);
-  [[nodiscard]] std::uint32_t add_step(std::string name, std::shared_ptr<program_step> operation);
+  /// Returns the values of its outputs, which follow each other.
+  [[nodiscard]] std::vector<std::uint32_t> add_step(std::string name,
+                                                    std::shared_ptr<program_step> operation);
   [[nodiscard]] std::uint32_t add_view(std::uint32_t source, std::string text, view_function view);
   /// Adds the steps of another program. Returns its outputs.
   [[nodiscard]] std::vector<std::uint32_t> add_program(const std::string& name,
@@ -94,8 +105,11 @@ class program_graph {
   [[nodiscard]] std::string text() const;
   /// A step in words: the operation with its operands and the parameters that a run gives.
   [[nodiscard]] std::string text_of(const step& s) const;
-  /// The name of a value: "clip", "mel.a" for a constant, "power.transposed()" for a view.
+  /// The name of a value: "clip", "mel.a" for a constant, "power" for the result of a step,
+  /// "best.indices" for one of several, "power.transposed()" for a view.
   [[nodiscard]] std::string name_of(std::uint32_t number) const;
+  /// The name of a result, without views.
+  [[nodiscard]] std::string name_of_result(std::size_t number) const;
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] capture_policy capture() const noexcept { return options_.capture; }
@@ -112,6 +126,7 @@ class program_graph {
   [[nodiscard]] const std::vector<std::string>& scalars() const noexcept { return scalars_; }
   [[nodiscard]] const std::deque<constant>& constants() const noexcept { return constants_; }
   [[nodiscard]] const std::vector<step>& steps() const noexcept { return steps_; }
+  [[nodiscard]] const std::vector<step_result>& results() const noexcept { return results_; }
   [[nodiscard]] const std::vector<value>& values() const noexcept { return values_; }
   [[nodiscard]] const std::vector<std::uint32_t>& outputs() const noexcept { return outputs_; }
   /// The name of an output in errors: "outputs[0]".
@@ -149,8 +164,8 @@ class program_graph {
   [[nodiscard]] std::size_t count_bytes() const noexcept;
   void require_open() const;
   [[nodiscard]] std::uint32_t add(value new_value);
-  /// Within an `addition`.
-  [[nodiscard]] std::uint32_t add(step new_step);
+  /// Within an `addition`. Returns the values of its outputs.
+  [[nodiscard]] std::vector<std::uint32_t> add(step new_step);
   /// The value that `operand` is. A tensor becomes a constant.
   [[nodiscard]] std::uint32_t value_of(const operand& operand, std::string_view name,
                                        const std::string& constant_name);
@@ -163,6 +178,7 @@ class program_graph {
   std::vector<std::string> scalars_;
   std::deque<constant> constants_;
   std::vector<step> steps_;
+  std::vector<step_result> results_;
   std::vector<value> values_;
   std::vector<std::uint32_t> input_values_;
   std::map<const tensor*, std::uint32_t, by_memory> constant_values_;  // until it is built

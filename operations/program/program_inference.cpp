@@ -69,14 +69,14 @@ void require_fit(const std::string& name, const tensor_spec& output, const tenso
   }
 }
 
-/// Whether the step `number`, which is inferred as `step_inference`, may write its result where the
-/// input `input` lies: it works in place on the whole input, and no later step reads that.
+/// Whether a step, which is inferred as `step_inference`, may write `result` where the input
+/// `input` lies: it works in place on the whole input, and no later step reads that.
 bool works_in_place(const program_graph& graph, const program_inference& inferred,
-                    std::uint32_t number, const program_inference::step& step_inference,
-                    std::uint32_t input) {
+                    const program_graph::step_result& result,
+                    const program_inference::step& step_inference, std::uint32_t input) {
   const auto value = graph.value_of_input(input);
-  if (graph.use_of(value).steps > number + 1) return false;
-  const auto& step = graph.steps()[number];
+  if (graph.use_of(value).steps > result.step + 1) return false;
+  const auto& step = graph.steps()[result.step];
   const auto& input_spec = inferred.inputs[input];
   for (std::size_t i = 0; i < step.operands.size(); ++i) {
     const auto operand = step.operands[i];
@@ -87,34 +87,34 @@ bool works_in_place(const program_graph& graph, const program_inference& inferre
     const auto& operand_value = inferred.values[operand];
     if (operand_value.layout.offset() != 0 || operand_value.spec() != input_spec) return false;
     const bool may_coincide =
-        i == step.output || (step_inference.uses[step.output].in_place_of >> i & 1U) != 0;
+        i == result.operand || (step_inference.uses[result.operand].in_place_of >> i & 1U) != 0;
     if (!may_coincide) return false;
   }
   return true;
 }
 
-/// The given output into which the result of the step `number` may be written directly. Nothing if
-/// there is none, or if another output is a part of the result.
+/// The given output into which `result` may be written directly. Nothing if there is none, or if
+/// another output is a part of the result.
 std::optional<std::uint32_t> direct_output(const program_graph& graph,
-                                           const program_inference& inferred, std::uint32_t number,
+                                           const program_inference& inferred,
+                                           const program_graph::step_result& result,
                                            const program_inference::step& step_inference) {
-  const auto result = graph.steps()[number].result;
-  const auto& use = graph.use_of(result);
-  if (use.outputs != 1 || graph.outputs()[use.output] != result) return std::nullopt;
+  const auto& use = graph.use_of(result.value);
+  if (use.outputs != 1 || graph.outputs()[use.output] != result.value) return std::nullopt;
   const auto& output = inferred.outputs[use.output];
   if (!output.spec || output.overlaps_input) return std::nullopt;
   if (!std::all_of(output.same_as.begin(), output.same_as.end(), [&](auto input) {
-        return works_in_place(graph, inferred, number, step_inference, input);
+        return works_in_place(graph, inferred, result, step_inference, input);
       })) {
     return std::nullopt;
   }
   return use.output;
 }
 
-/// Whether the operand that the step updates is one of the inputs `inputs`.
-bool updates_one_of(const program_graph& graph, const program_graph::step& step,
+/// Whether the operand that a step updates in `result` is one of the inputs `inputs`.
+bool updates_one_of(const program_graph& graph, const program_graph::step_result& result,
                     const std::vector<std::uint32_t>& inputs) {
-  const auto updated = step.operands[step.output];
+  const auto updated = graph.steps()[result.step].operands[result.operand];
   if (updated == program_graph::none) return false;
   const auto& value = graph.values()[graph.viewed(updated)];
   return value.kind == value_kind::input &&
@@ -145,6 +145,12 @@ std::string structure_of(const program_inference::step& step) {
   return text;
 }
 
+/// Refuses a value that its step does not make: an output that its parameters leave out.
+void require_made(const program_graph& graph, const located& value, std::uint32_t number) {
+  if (value.root != located::nowhere) return;
+  throw error(errc::invalid_argument, "'" + graph.name_of(number) + "' is not made by its step");
+}
+
 /// Works out the step `number` from the values before it, with these numbers.
 void infer_step(const program_graph& graph, std::uint32_t number, const program_inference& inferred,
                 std::span<const scalar> scalars, program_inference::step& step_inference) {
@@ -152,9 +158,11 @@ void infer_step(const program_graph& graph, std::uint32_t number, const program_
   std::vector<std::optional<tensor_spec>> specs(step.operands.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (step.operands[i] == program_graph::none) continue;
-    specs[i] = inferred.values[step.operands[i]].spec();
+    const auto& operand_value = inferred.values[step.operands[i]];
+    naming_step(step.name, [&] { require_made(graph, operand_value, step.operands[i]); });
+    specs[i] = operand_value.spec();
     // What is updated is a new value, which lies without gaps.
-    if (i == step.output) specs[i] = tensor_spec::row_major(specs[i]->type, specs[i]->shape);
+    if (step.result_at(i)) specs[i] = tensor_spec::row_major(specs[i]->type, specs[i]->shape);
   }
   auto bound = step.scalars;
   for (auto& bound_scalar : bound) {
@@ -167,44 +175,56 @@ void infer_step(const program_graph& graph, std::uint32_t number, const program_
   };
   explaining(with_operands, [&] {
     step.operation->infer(specs, bound, step_inference.call, step_inference.uses);
-    const auto& output = step_inference.uses[step.output];
-    if (!specs[step.output]) {
-      if (!output.spec) throw invalid_argument(output.operand.name, "infer states no result");
-      return;
-    }
-    // Numbers of a run may decide whether it is read.
+    // Numbers of a run may decide whether an output is read.
     const bool depends_on_run =
         std::any_of(step.scalars.begin(), step.scalars.end(),
                     [](const auto& bound_scalar) { return bound_scalar.is_of_program(); });
-    if (output.access != access_kind::read_write && !depends_on_run) {
-      throw invalid_argument(output.operand.name, "is given, but the step does not read it");
+    for (const auto number_of_output : step.outputs) {
+      auto& output = step_inference.uses[number_of_output];
+      const auto& given = specs[number_of_output];
+      if (!given) {
+        if (!output.spec && step.outputs.size() == 1)
+          throw invalid_argument(output.operand.name, "infer states no result");
+        continue;
+      }
+      if (output.access != access_kind::read_write && !depends_on_run) {
+        throw invalid_argument(output.operand.name, "is given, but the step does not read it");
+      }
+      output.spec = given;
     }
-    step_inference.uses[step.output].spec = specs[step.output];
   });
 }
 
+/// Works out the step with the result `number`, if that is its first one, and the properties of the
+/// result.
 located result_of(const program_graph& graph, program_inference& inferred,
                   std::span<const scalar> scalars, std::uint32_t number) {
-  const auto& step = graph.steps()[number];
+  const auto& result = graph.results()[number];
+  const auto& step = graph.steps()[result.step];
+  if (number == step.first_result) {
+    auto& new_inference = inferred.steps.emplace_back();
+    infer_step(graph, result.step, inferred, scalars, new_inference);
+    if (!step.scalars.empty())
+      inferred.varying.push_back({result.step, structure_of(new_inference)});
+  }
+  const auto& step_inference = inferred.steps.back();
+  const auto& spec = step_inference.uses[result.operand].spec;
+  if (!spec) return {};
   const auto roots = graph.inputs().size() + graph.constants().size();
-  located result{static_cast<std::uint32_t>(roots + number), {}, tensor_spec::max_alignment};
-  auto& step_inference = inferred.steps.emplace_back();
-  infer_step(graph, number, inferred, scalars, step_inference);
-  if (!step.scalars.empty()) inferred.varying.push_back({number, structure_of(step_inference)});
-  const auto& spec = *step_inference.uses[step.output].spec;
-  result.layout = tensor_layout(spec.type, spec.shape, spec.strides);
-  if (const auto direct = direct_output(graph, inferred, number, step_inference)) {
+  const located value{static_cast<std::uint32_t>(roots + number),
+                      tensor_layout(spec->type, spec->shape, spec->strides),
+                      tensor_spec::max_alignment};
+  if (const auto direct = direct_output(graph, inferred, result, step_inference)) {
     const auto& output = inferred.outputs[*direct];
     const auto& output_spec = *output.spec;
-    require_fit(graph.output_name(*direct), output_spec, spec);
+    require_fit(graph.output_name(*direct), output_spec, *spec);
     // The step and the views of its result may depend on the alignment of new memory.
-    if (output_spec.strides == result.layout.strides() &&
-        output_spec.alignment >= result.alignment) {
+    if (output_spec.strides == value.layout.strides() && output_spec.alignment >= value.alignment) {
       inferred.written.push_back(
-          {number, direct, output_spec, updates_one_of(graph, step, output.same_as)});
+          {number, direct, output_spec, updates_one_of(graph, result, output.same_as)});
     }
   }
-  return result;
+  return value;
 }
 
 /// States how a launch uses the inputs, the constants and what it writes.
@@ -222,19 +242,22 @@ void add_uses(const program_graph& graph, program_inference& inferred) {
   for (const auto& constant : graph.constants()) add(constant.name, constant.spec()).ignored = true;
   const auto read_count = inferred.uses.size();
   for (const auto& w : inferred.written) {
-    auto& u = add(w.output ? graph.output_name(*w.output) : graph.steps()[*w.step].name, w.spec);
+    // A view of the name: it lives as long as the graph.
+    auto& u = add(w.output ? graph.output_name(*w.output)
+                           : graph.steps()[graph.results()[*w.result].step].name,
+                  w.spec);
     u.operand.role = member_role::output;
     u.access = access_kind::write;
     u.stated = true;
     // No step reads an input after it is overwritten; see `works_in_place`.
-    u.written_last = !w.step || (w.output && !inferred.outputs[*w.output].same_as.empty());
+    u.written_last = !w.result || (w.output && !inferred.outputs[*w.output].same_as.empty());
   }
   for (std::size_t s = 0; s < inferred.steps.size(); ++s) {
     const auto& step = graph.steps()[s];
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       if (step.operands[i] == program_graph::none) continue;
       const auto& u = inferred.steps[s].uses[i];
-      if (i == step.output ? u.access == access_kind::write : u.ignored) continue;
+      if (step.result_at(i) ? u.access == access_kind::write : u.ignored) continue;
       const auto root = inferred.values[step.operands[i]].root;
       if (root < read_count) inferred.uses[root].ignored = false;
     }
@@ -294,6 +317,7 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
         const auto number = static_cast<std::uint32_t>(inferred.values.size());
         naming([&] { return "view '" + graph.name_of(number) + "'"; },
                [&] {
+                 require_made(graph, located_value, v.source);
                  located_value.layout = v.view(located_value.layout);
                  located_value.alignment =
                      alignment_at(located_value.alignment, located_value.layout.offset() - offset);
@@ -313,7 +337,7 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
   }
   const auto roots = inputs.size() + graph.constants().size();
   constexpr auto none = program_graph::none;
-  std::vector<std::uint32_t> memory_of_step(graph.steps().size(), none);
+  std::vector<std::uint32_t> memory_of_result(graph.results().size(), none);
   inferred.memory_of_output.assign(graph.outputs().size(), none);
   const auto write = [&](const program_inference::written_memory& memory) {
     inferred.written.push_back(memory);
@@ -324,7 +348,9 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
   }
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
     const auto& value = inferred.values[graph.outputs()[i]];
-    const auto step = static_cast<std::uint32_t>(value.root - roots);
+    naming([&] { return graph.output_name(i); },
+           [&] { require_made(graph, value, graph.outputs()[i]); });
+    const auto result = static_cast<std::uint32_t>(value.root - roots);
     auto& memory = inferred.memory_of_output[i];
     if (outputs[i].spec) {
       if (memory != none) continue;
@@ -334,9 +360,10 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
       const auto packed = tensor_spec::row_major(value.layout.type(), value.layout.shape());
       memory = write({std::nullopt, i, packed});
     } else {
-      auto& shared = memory_of_step[step];
+      auto& shared = memory_of_result[result];
       if (shared == none) {
-        shared = write({step, std::nullopt, inferred.values[graph.steps()[step].result].spec()});
+        shared =
+            write({result, std::nullopt, inferred.values[graph.results()[result].value].spec()});
       }
       memory = shared;
     }

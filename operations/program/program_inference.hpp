@@ -37,11 +37,13 @@ struct batch_layout;
 /// What a run of a program computes, once the properties of its inputs and outputs are known: the
 /// shapes of all values and the calls of all steps, without memory and without a device. Immutable.
 ///
-/// A *root* is memory of its own: that of an input, a constant or the result of a step, numbered in
+/// A *root* is memory of its own: that of an input, a constant or a result of a step, numbered in
 /// this order. Views lie in the root of what they view.
 struct program_inference {
+  /// Where a value lies. A result that its step does not make lies nowhere.
   struct located {
-    std::uint32_t root = 0;
+    static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+    std::uint32_t root = nowhere;
     tensor_layout layout{};     ///< from the first element of an input or a constant, or the first
                                 ///< byte of a result
     std::size_t alignment = 0;  ///< of the first element
@@ -53,10 +55,10 @@ struct program_inference {
     std::vector<inference::use> uses{};  ///< their operands belong to the program
   };
 
-  /// Memory that the launch writes: a new one for the result of `step`, or that of the output
-  /// `output` alone. Without a step, the output is copied at the end.
+  /// Memory that the launch writes: a new one for the result `result`, or that of the output
+  /// `output` alone. Without a result, the output is copied at the end.
   struct written_memory {
-    std::optional<std::uint32_t> step{};
+    std::optional<std::uint32_t> result{};
     std::optional<std::uint32_t> output{};
     tensor_spec spec{};
     bool updates_input = false;  ///< the step finds the operand that it updates there

@@ -73,7 +73,7 @@ std::string about_vectors(const program_graph& graph, const program_inference& a
 /// The step that computes an output, in words.
 std::string step_of_output(const program_graph& graph, std::size_t output) {
   const auto& value = graph.values()[graph.viewed(graph.outputs()[output])];
-  return "step '" + graph.steps()[value.source].name + "'";
+  return "step '" + graph.steps()[graph.results()[value.source].step].name + "'";
 }
 
 /// The inputs of `count` runs together.

@@ -86,7 +86,7 @@ using pending_answer = pending<tensor>;
 /// What a request is answered with.
 template <class Operation>
 struct answer_to {
-  using type = tensor;
+  using type = operation_result<Operation>;
 };
 template <>
 struct answer_to<sluice::run> {

@@ -3,23 +3,26 @@
 
 #include <sluice/actors/caf.hpp>
 #include <sluice/operations/bulk.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/request_options.hpp>
+#include <sluice/operations/tensors.hpp>
 #include <sluice/runtime/tensor.hpp>
 
 namespace sluice {
 
-/// The answer to a request: the tensor that its operation results in, unless a specialization
-/// states another type. It is constructed from the request before the operation is taken out of it,
-/// and may change the request, for example to add a target.
+/// The answer to a request: the tensor that its operation results in, or the `tensors` if it has
+/// several outputs, unless a specialization states another type. It is constructed from the request
+/// before the operation is taken out of it, and may change the request, for example to add a
+/// target.
 template <class Request>
 struct request_reply {
-  using type = tensor;  ///< type of the answer
+  using type = operation_result<Request>;  ///< type of the answer
 
   /// Needs nothing of the request.
   explicit request_reply(Request&) noexcept {}
   /// The answer with the result of the operation. Called once, on a completion thread; must not
   /// block.
-  [[nodiscard]] tensor operator()(tensor result) const noexcept { return result; }
+  [[nodiscard]] type operator()(type result) const noexcept { return result; }
 };
 
 /// Asks for the requests that wait in front of the lane of an actor, as a `queue_status`.
@@ -63,11 +66,13 @@ struct local_message<detail::cancel_launched> : std::true_type {};
 template <>
 struct local_message<tensor> : std::true_type {};
 template <>
+struct local_message<tensors> : std::true_type {};
+template <>
 struct local_message<bulk_results> : std::true_type {};
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_operations, 1050, sluice::detail::wake, sluice::tensor,
+SLUICE_MESSAGES(sluice_operations, 1050, sluice::detail::wake, sluice::tensor, sluice::tensors,
                 sluice::request_options, sluice::cancel_request, sluice::get_queue_status,
                 sluice::queue_status, sluice::bulk, sluice::bulk_results,
                 sluice::detail::cancel_launched, sluice::detail::get_lane_status)

@@ -22,8 +22,6 @@ struct request_reply<run> {
   /// The outputs.
   [[nodiscard]] tensors operator()(tensors results) const noexcept { return results; }
 };
-template <>
-struct local_message<tensors> : std::true_type {};
 
 /// The answer to `run_to_host`: one tensor for each output of the program.
 template <>
@@ -65,5 +63,5 @@ spawn_programs(caf::actor_system& system, std::shared_ptr<device_service> servic
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_programs, 1150, sluice::program_actor, sluice::run, sluice::tensors,
-                sluice::prepare, sluice::prepared, sluice::run_to_host, sluice::host_tensors)
+SLUICE_MESSAGES(sluice_programs, 1150, sluice::program_actor, sluice::run, sluice::prepare,
+                sluice::prepared, sluice::run_to_host, sluice::host_tensors)

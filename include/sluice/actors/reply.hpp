@@ -6,9 +6,9 @@
 #include <sluice/envelope/recycled_memory.hpp>
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/tensors.hpp>
-#include <sluice/runtime/tensor.hpp>
 
 #include <type_traits>
 #include <utility>
@@ -84,7 +84,7 @@ template <class Request>
 /// What the executor answers an operation with.
 template <class Operation>
 struct executor_result {
-  using type = tensor;
+  using type = operation_result<Operation>;
 };
 template <>
 struct executor_result<run> {

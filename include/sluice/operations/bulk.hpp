@@ -3,6 +3,7 @@
 
 #include <sluice/export.hpp>
 #include <sluice/operations/host_bytes.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/error.hpp>
@@ -62,8 +63,9 @@ class bulk {
   bulk& operator=(const bulk& other) { return *this = bulk(other); }
   ~bulk() = default;
 
-  /// Appends an operation, or what a `to_operation` turns into one. Its result is a tensor. Runs of
-  /// programs are no operations. A `download` needs a target, `download::target`.
+  /// Appends an operation, or what a `to_operation` turns into one. It has one result: an operation
+  /// with several outputs and a run of a program are requests of their own. A `download` needs a
+  /// target, `download::target`.
   /// @throws error `invalid_argument` if there are `max_size` of them; as `to_operation`
   /// @throws std::bad_alloc if there is no memory
   template <class Request>
@@ -139,6 +141,8 @@ class bulk {
     static_assert(
         requires { descriptor_of(operation_type<Operation>{}); },
         "a bulk holds operations; runs of programs are none");
+    static_assert(!detail::has_several_results<Operation>(),
+                  "a bulk holds operations with one result");
     if (size_ == max_size) {
       throw error(errc::invalid_argument,
                   "bulk: has " + std::to_string(max_size) + " operations already");

@@ -4,6 +4,7 @@
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/lane_choice.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
@@ -122,12 +123,13 @@ class SLUICE_EXPORT executor {
   /// fails, the first request tries again.
   void prepare(const operation_descriptor& descriptor) noexcept;
 
-  /// Runs `operation` for `sender` and answers `token` with its result.
+  /// Runs `operation` for `sender` and answers `token` with its result, or with all of its results
+  /// if the operation has several outputs.
   template <class Operation>
-  void submit(Operation operation, const request_options& options, reply_token<tensor> token,
-              request_sender sender = {}) noexcept {
-    submit_operation(detail::find_descriptor(operation), &operation, options, std::move(token),
-                     sender);
+  void submit(Operation operation, const request_options& options,
+              reply_token<operation_result<Operation>> token, request_sender sender = {}) noexcept {
+    submit_operation(detail::find_descriptor(operation), &operation, options, &token,
+                     token.failures(), sender);
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run request, const request_options& options, reply_token<tensors> token,
@@ -180,9 +182,10 @@ class SLUICE_EXPORT executor {
     std::size_t shared_bytes_;
   };
 
-  /// Runs the operation of `descriptor` at `operation`, which is moved from.
+  /// Runs the operation of `descriptor` at `operation`. The token at `token` is a `reply_token` for
+  /// its result, with the right `failures`. Both are moved from.
   void submit_operation(const operation_descriptor& descriptor, void* operation,
-                        const request_options& options, reply_token<tensor>&& token,
+                        const request_options& options, void* token, const failure_token& failures,
                         request_sender sender) noexcept;
   /// The memory of requests.
   [[nodiscard]] detail::owner_memory& memory() noexcept;

@@ -55,11 +55,16 @@ template <class T>
   }
 }
 
-/// The host memory that all parameters of an operation hold beyond its own size, in bytes.
+/// The host memory that all parameters and lists of an operation hold beyond its own size, in
+/// bytes.
 template <class Operation>
 [[nodiscard]] std::size_t host_bytes_of(const Operation& operation) noexcept {
   const auto of_member = [&](const auto& member) -> std::size_t {
-    return member.role == member_role::parameter ? host_bytes(operation.*member.pointer) : 0;
+    if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
+      return 0;
+    } else {
+      return host_bytes(operation.*member.pointer);
+    }
   };
   return std::apply(
       [&](const auto&... member) { return (std::size_t{0} + ... + of_member(member)); },

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace sluice {
 
@@ -35,9 +36,6 @@ namespace sluice {
 /// touches the device. Not thread-safe.
 class SLUICE_EXPORT inference {
  public:
-  /// The largest number of operands of an operation.
-  static constexpr std::size_t max_operands = 8;
-
   /// How the launch uses one operand.
   struct use {
     named_operand operand{};                 ///< the operand
@@ -46,7 +44,7 @@ class SLUICE_EXPORT inference {
     access_kind access = access_kind::read;  ///< how the launch uses it
     bool ignored = false;                    ///< the launch does not touch it
     bool stated = false;                     ///< an output whose result is stated
-    std::uint8_t in_place_of = 0;            ///< bit i: this output may coincide with operand i
+    std::uint64_t in_place_of = 0;           ///< bit i: this output may coincide with operand i
     bool written_last = false;  ///< written once everything has been read; may overlap inputs
   };
 
@@ -151,7 +149,7 @@ class SLUICE_EXPORT inference {
 /// An inference over the operands of an operation with `Operands` of them.
 template <std::size_t Operands>
 class inference_of final : private std::array<inference::use, Operands>, public inference {
-  static_assert(Operands <= inference::max_operands);
+  static_assert(Operands <= max_operands);
 
  public:
   /// An inference over `operands`, which must outlive it.
@@ -166,5 +164,32 @@ class inference_of final : private std::array<inference::use, Operands>, public 
                const std::array<named_operand, Operands>& operands) noexcept
       : inference(static_cast<std::array<use, Operands>&>(*this), source, operands) {}
 };
+
+/// An inference over the operands of an operation with a list of them.
+template <>
+class inference_of<std::dynamic_extent> final : private std::vector<inference::use>,
+                                                public inference {
+ public:
+  /// As those of an operation without a list.
+  /// @throws std::bad_alloc if there is no memory
+  ///@{
+  explicit inference_of(std::span<const named_operand> operands)
+      : std::vector<use>(operands.size()),
+        inference(static_cast<std::vector<use>&>(*this), operands) {}
+  inference_of(std::span<const named_operand> operands,
+               std::span<const std::optional<tensor_spec>> specs)
+      : std::vector<use>(operands.size()),
+        inference(static_cast<std::vector<use>&>(*this), operands, specs) {}
+  inference_of(const inference_of& source, std::span<const named_operand> operands)
+      : std::vector<use>(operands.size()),
+        inference(static_cast<std::vector<use>&>(*this), source, operands) {}
+  ///@}
+};
+
+/// The inference over the operands of `Operation`.
+template <class Operation>
+using inference_for =
+    inference_of<detail::has_operand_list<Operation>() ? std::dynamic_extent
+                                                       : detail::operand_count<Operation>()>;
 
 }  // namespace sluice

@@ -64,7 +64,7 @@ struct launch_memory {
 /// Memory for the call of anything that can be launched.
 struct call_storage {
   /// The largest size of a call, in bytes.
-  static constexpr std::size_t max_bytes = 512;
+  static constexpr std::size_t max_bytes = 1024;
   alignas(std::max_align_t) std::array<std::byte, max_bytes> bytes;  ///< of the call
 };
 

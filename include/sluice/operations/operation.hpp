@@ -8,6 +8,7 @@
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/operation_request.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/program_step.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>
@@ -26,15 +27,16 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
 namespace detail {
-template <class Operation>
-[[nodiscard]] std::string_view name_of_operand(operand Operation::*member) noexcept {
+template <class Operation, class T>
+[[nodiscard]] std::string_view name_of_operand(T Operation::*member) noexcept {
   std::string_view name;
   const auto compare = [&](const auto& each) {
-    if constexpr (std::is_same_v<decltype(each.pointer), operand Operation::*>) {
+    if constexpr (std::is_same_v<decltype(each.pointer), T Operation::*>) {
       if (each.pointer == member) name = each.name;
     }
   };
@@ -62,8 +64,13 @@ class launch_of {
         workspace_(memory.workspace),
         launch_(memory.own),
         knows_types_(!memory.types.empty()) {
-    std::copy_n(memory.addresses.begin(), addresses_.size(), addresses_.begin());
-    if (knows_types_) std::copy_n(memory.types.begin(), types_.size(), types_.begin());
+    auto count = addresses_.size();
+    if constexpr (has_list) {
+      count = memory.addresses.size();
+      list_size_ = count - detail::operand_count<Operation>();
+    }
+    std::copy_n(memory.addresses.begin(), count, addresses_.begin());
+    if (knows_types_) std::copy_n(memory.types.begin(), count, types_.begin());
   }
   /// The first element of an operand; nullptr if it is not given or the launch does not touch it.
   ///
@@ -76,15 +83,22 @@ class launch_of {
   template <class T>
   [[nodiscard]] T* get(operand Operation::*member) const {
     constexpr auto members = detail::operand_members<Operation>();
-    const auto i = static_cast<std::size_t>(std::find(members.begin(), members.end(), member) -
-                                            members.begin());
-    if constexpr (element<std::remove_cv_t<T>>) {
-      constexpr auto type = element_type_v<std::remove_cv_t<T>>;
-      if (knows_types_ && types_[i] != type && addresses_[i] != nullptr) {
-        detail::refuse_element_type(detail::name_of_operand(member), types_[i], type);
-      }
+    auto i = static_cast<std::size_t>(std::find(members.begin(), members.end(), member) -
+                                      members.begin());
+    if constexpr (has_list) {
+      if (i >= detail::operands_before_list<Operation>()) i += list_size_;
     }
-    return static_cast<T*>(addresses_[i]);
+    return typed<T>(i, [&] { return detail::name_of_operand(member); });
+  }
+  /// Likewise of operand `i` of the list, which has more.
+  template <class T>
+  [[nodiscard]] T* get(std::vector<operand> Operation::*member, std::size_t i) const {
+    return typed<T>(detail::operands_before_list<Operation>() + i,
+                    [&] { return detail::name_of_operand(member); });
+  }
+  /// The number of operands in the list.
+  [[nodiscard]] std::size_t size(std::vector<operand> Operation::*) const noexcept {
+    return list_size_;
   }
   /// The plan of the launch, which is of type `Plan`.
   template <class Plan>
@@ -100,12 +114,28 @@ class launch_of {
   }
 
  private:
-  std::array<void*, detail::operand_count<Operation>()> addresses_;
+  static constexpr bool has_list = detail::has_operand_list<Operation>();
+  static constexpr std::size_t capacity =
+      has_list ? max_operands : detail::operand_count<Operation>();
+
+  template <class T, class Name>
+  [[nodiscard]] T* typed(std::size_t i, const Name& name) const {
+    if constexpr (element<std::remove_cv_t<T>>) {
+      constexpr auto type = element_type_v<std::remove_cv_t<T>>;
+      if (knows_types_ && types_[i] != type && addresses_[i] != nullptr) {
+        detail::refuse_element_type(name(), types_[i], type);
+      }
+    }
+    return static_cast<T*>(addresses_[i]);
+  }
+
+  std::array<void*, capacity> addresses_;
+  std::size_t list_size_ = 0;
   const operation_plan* plan_;
   void* workspace_;
   operation_launch* launch_;
   bool knows_types_;
-  std::array<element_type, detail::operand_count<Operation>()> types_{};
+  std::array<element_type, capacity> types_{};
 };
 
 /// The functions of an operation on one kind of device.
@@ -229,8 +259,8 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
                 "numbers, and no string, vector or tensor");
   static_assert(sizeof(Call) <= call_storage::max_bytes,
                 "the call of an operation is larger than call_storage::max_bytes");
-  static_assert(detail::operand_count<Operation>() <= inference::max_operands,
-                "an operation has at most inference::max_operands operands");
+  static_assert(detail::operand_count<Operation>() <= max_operands,
+                "an operation has at most max_operands operands");
 
  public:
   /// The descriptor of an operation with these functions.
@@ -321,7 +351,9 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
     }
   }
   const batch_descriptor* batches() const noexcept override {
-    return functions_.batches.most != nullptr ? this : nullptr;
+    // The members of a batch have equal numbers of operands.
+    return functions_.batches.most != nullptr && !detail::has_operand_list<Operation>() ? this
+                                                                                        : nullptr;
   }
   bool share_batch(const call_storage& a, const call_storage& b) const noexcept override {
     return functions_.batches.same(typed(a), typed(b));
@@ -334,21 +366,22 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
     functions_.compute(typed(call), launch_of<Operation>(memory));
   }
 
-  detail::owner_pointer<detail::operation_request> make_request(
-      detail::owner_memory& memory, void* operation, request_options&& options,
-      request_sender sender, reply_token<tensor>&& token) const override {
+  detail::owner_pointer<detail::operation_request> make_request(detail::owner_memory& memory,
+                                                                void* operation,
+                                                                request_options&& options,
+                                                                request_sender sender,
+                                                                void* token) const override {
     return detail::make_owned<detail::typed_request<Operation>, detail::operation_request>(
         memory, *this, std::move(*static_cast<Operation*>(operation)), std::move(options), sender,
-        std::move(token));
+        std::move(*static_cast<reply_token<operation_result<Operation>>*>(token)));
   }
   std::shared_ptr<detail::program_step> make_step(void* operation) const override {
     return std::make_shared<detail::typed_program_step<Operation>>(
         *this, std::move(*static_cast<Operation*>(operation)));
   }
   void drop_operands(void* operation) const noexcept override {
-    for (const auto& o : detail::operands_of(*static_cast<Operation*>(operation))) {
-      *o.value = operand();
-    }
+    detail::for_each_operand(*static_cast<Operation*>(operation),
+                             [](operand& value, auto&&...) { value = operand(); });
   }
 
  private:

@@ -44,11 +44,11 @@ class SLUICE_EXPORT operation_descriptor : public launch_descriptor {
   virtual void compute(const call_storage& call, const launch_memory& memory) const = 0;
 
   /// Makes a request of an operation in `memory`, and moves the operation and the other arguments
-  /// into it.
+  /// into it. The token is a `reply_token` for the `operation_result` of the operation.
   /// @throws std::bad_alloc if there is no memory; the arguments are as before
   [[nodiscard]] virtual detail::owner_pointer<detail::operation_request> make_request(
       detail::owner_memory& memory, void* operation, request_options&& options,
-      request_sender sender, reply_token<tensor>&& token) const = 0;
+      request_sender sender, void* token) const = 0;
   /// Makes a step of a program of an operation, which is moved into it.
   [[nodiscard]] virtual std::shared_ptr<detail::program_step> make_step(void* operation) const = 0;
   /// Drops the operands of an operation.

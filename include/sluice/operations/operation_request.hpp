@@ -7,6 +7,7 @@
 #include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_descriptor.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/owner_memory.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/runtime/tensor.hpp>
@@ -58,7 +59,8 @@ class operation_request {
   /// The device memory that plans of the call share, in bytes; see
   /// `operation_plan::shared_device_bytes`.
   [[nodiscard]] virtual std::size_t shared_device_bytes() const noexcept { return 0; }
-  /// Takes note of an operand of the launch. Called for each of `uses` in order, before `launch`.
+  /// Takes note of an operand of the launch, which is empty if it is not given and not made. Called
+  /// for each of `uses` in order, before `launch`.
   virtual void add_operand(const tensor& value, bool is_output) = 0;
   /// The element type by which traces name the launch. After `add_operand`.
   [[nodiscard]] virtual element_type type() const noexcept = 0;
@@ -134,21 +136,23 @@ template <class Reply>
 template <class Operation>
 class typed_request final : public operation_request {
  public:
+  using result = operation_result<Operation>;
+
   typed_request(const operation_descriptor& d, Operation&& operation, request_options&& o,
-                request_sender s, reply_token<tensor>&& t) noexcept
+                request_sender s, reply_token<result>&& t) noexcept
       : operation_request(d, std::move(o), s, t.failures()),
         reply_(std::move(t)),
         operation_(std::move(operation)) {}
 
   [[nodiscard]] const void* operation() const noexcept override { return &operation_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
-    const auto operands = operands_of(operation_);
-    for (const auto& o : operands) {
-      if (o.value->reference().program != 0) {
-        return failure_of([&] { throw invalid_argument(o.name, "is a value of a program"); });
-      }
+    if constexpr (has_operand_list<Operation>()) {
+      std::optional<error> failure;
+      const auto thrown = failure_of([&] { failure = infer(operands_of(operation_)); });
+      return thrown ? thrown : failure;
+    } else {
+      return infer(operands_of(operation_));
     }
-    return typed_descriptor().try_infer(&operation_, inferred_.emplace(operands), call);
   }
   [[nodiscard]] bool shares_batch(const operation_request& other) const noexcept override {
     return typed_descriptor().share_batch(call, other.call);
@@ -157,13 +161,24 @@ class typed_request final : public operation_request {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + options.tag.capacity() + host_bytes_of(operation_);
+    const auto list_uses = list_size(operation_) * sizeof(inference::use);
+    return sizeof(*this) + options.tag.capacity() + host_bytes_of(operation_) + list_uses;
   }
   void add_operand(const tensor& value, bool is_output) override {
-    // Without an output, the reply is the first operand.
-    if (is_output || !result_) result_ = value;
+    if constexpr (has_several_results<Operation>()) {
+      if (is_output) result_.push_back(value);
+    } else {
+      // Without an output, the reply is the first operand.
+      if (value && (is_output || !result_)) result_ = value;
+    }
   }
-  [[nodiscard]] element_type type() const noexcept override { return result_.type(); }
+  [[nodiscard]] element_type type() const noexcept override {
+    if constexpr (has_several_results<Operation>()) {
+      return result_.empty() ? element_type() : result_.front().type();
+    } else {
+      return result_.type();
+    }
+  }
   [[nodiscard]] std::unique_ptr<launch_continuation> launch(
       const kernel_envelope& envelope, lane& lane, operands&& uses, const launch_options& settings,
       std::shared_ptr<operation_launch> finisher) noexcept override {
@@ -175,16 +190,25 @@ class typed_request final : public operation_request {
   [[nodiscard]] const operation_descriptor& typed_descriptor() const noexcept {
     return static_cast<const operation_descriptor&>(descriptor);
   }
-
-  void drop_operands() noexcept override {
-    for (const auto& o : operands_of(operation_)) *o.value = operand();
-    result_ = tensor();
+  template <class Operands>
+  [[nodiscard]] std::optional<error> infer(const Operands& operands) {
+    for (const auto& o : operands) {
+      if (o.value->reference().program != 0) {
+        return failure_of([&] { throw invalid_argument(o.name, "is a value of a program"); });
+      }
+    }
+    return typed_descriptor().try_infer(&operation_, inferred_.emplace(operands), call);
   }
 
-  reply_token<tensor> reply_;
+  void drop_operands() noexcept override {
+    for_each_operand(operation_, [](operand& value, auto&&...) { value = operand(); });
+    result_ = result();
+  }
+
+  reply_token<result> reply_;
   Operation operation_;
-  tensor result_;
-  std::optional<inference_of<operand_count<Operation>()>> inferred_;
+  result result_;
+  std::optional<inference_for<Operation>> inferred_;
 };
 
 }  // namespace sluice::detail

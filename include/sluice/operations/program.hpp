@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/operand.hpp>
+#include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/operation_type.hpp>
 #include <sluice/operations/scalar.hpp>
 #include <sluice/runtime/element_type.hpp>
@@ -185,15 +186,26 @@ class SLUICE_EXPORT program_builder {
   [[nodiscard]] program_value constant(std::string name, tensor value);
   [[nodiscard]] program_value constant(std::string name, host_tensor value);
   ///@}
-  /// Adds a step and returns its result. `name` appears in errors and in the text of the program.
-  /// An output of the operation is given only if the operation updates it.
+  /// Adds a step and returns its result: a `program_value`, or a vector of them, in the order of
+  /// the members, if the operation has several outputs. `name` appears in errors and in the text of
+  /// the program. An output of the operation is given only if the operation updates it.
+  ///
+  ///     const auto best = p.add("best", top_k{.x = scores, .k = 5});
+  ///     std::move(p).build({best[0], best[1]});
+  ///
   /// @throws error `invalid_argument` with the name of an operand that is a value of another
   /// program, or if the program has been built
-  /// @throws error `unsupported` if the operation cannot be a step: it does not have exactly one
-  /// output, or it has a function `begin` or `enqueue_on_any`, as `upload` and `download` do
+  /// @throws error `invalid_argument` if a list of operands has too many
+  /// @throws error `unsupported` if the operation cannot be a step: it has no output, or it has a
+  /// function `begin` or `enqueue_on_any`, as `upload` and `download` do
   template <class Operation>
-  [[nodiscard]] program_value add(std::string name, Operation operation) {
-    return add_step(std::move(name), detail::find_descriptor(operation), &operation);
+  [[nodiscard]] auto add(std::string name, Operation operation) {
+    auto results = add_step(std::move(name), detail::find_descriptor(operation), &operation);
+    if constexpr (detail::has_several_results<Operation>()) {
+      return results;
+    } else {
+      return std::move(results.front());
+    }
   }
   /// Adds the steps of a program and returns its outputs. `inputs` and `scalars` are those of
   /// `inner`. Names of its steps and constants are preceded by `name` and a period.
@@ -216,8 +228,9 @@ class SLUICE_EXPORT program_builder {
                 const program_options& options = {}) & = delete;
 
  private:
-  [[nodiscard]] program_value add_step(std::string name, const operation_descriptor& descriptor,
-                                       void* operation);
+  [[nodiscard]] std::vector<program_value> add_step(std::string name,
+                                                    const operation_descriptor& descriptor,
+                                                    void* operation);
 
   std::shared_ptr<detail::program_graph> graph_;
 };

@@ -86,7 +86,7 @@ class typed_program_step final : public program_step {
   }
   void infer(std::span<const std::optional<tensor_spec>> specs, std::span<const scalar> scalars,
              call_storage& call, std::span<inference::use> uses) const override {
-    inference_of<count> inferred(operands_, specs);
+    inference_for<Operation> inferred(operands_, specs);
     if (scalars.empty()) {
       descriptor().infer(&operation_, inferred, call);
       std::copy(inferred.uses().begin(), inferred.uses().end(), uses.begin());
@@ -96,20 +96,19 @@ class typed_program_step final : public program_step {
     std::size_t number = 0;
     for_each_scalar_of_program(operation,
                                [&](std::string_view, scalar& value) { value = scalars[number++]; });
-    inference_of<count> inference(inferred, operands_of(operation));
+    inference_for<Operation> inference(inferred, operands_of(operation));
     descriptor().infer(&operation, inference, call);
-    const inference_of<count> result(inference, operands_);
+    const inference_for<Operation> result(inference, operands_);
     std::copy(result.uses().begin(), result.uses().end(), uses.begin());
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + host_bytes_of(operation_);
+    return sizeof(*this) + host_bytes_of(operation_) +
+           list_size(operation_) * sizeof(named_operand);
   }
 
  private:
-  static constexpr auto count = operand_count<Operation>();
-
   Operation operation_;
-  std::array<named_operand, count> operands_ = operands_of(operation_);
+  decltype(operands_of(std::declval<Operation&>())) operands_ = operands_of(operation_);
 };
 
 }  // namespace sluice::detail

@@ -204,6 +204,9 @@ TEST_P(hostile_requests, of_no_elements_are_answered_whatever_the_other_extents_
   succeed(sluice::cast{.x = f32, .type = element_type::f64});
   succeed(strided_copy{.x = f32});
   succeed(affine{.x = f32});
+  succeed(concatenate{.x = {f32, f32}, .axis = -1});
+  succeed(stack{.x = {f32, f32}});
+  succeed(sort{.x = f32});
   succeed(add(f32, f32));
   succeed(reduce{.x = f32, .axes = extents{3}});
   succeed(resize{

@@ -44,14 +44,21 @@ class request_for final : public any_request {
   explicit request_for(Operation operation) : operation_(std::move(operation)) {}
 
   void submit(executor& executor, reply_token<tensor> token) const override {
-    executor.submit(operation_, {}, std::move(token));
+    if constexpr (std::is_same_v<operation_result<Operation>, tensor>) {
+      executor.submit(operation_, {}, std::move(token));
+    } else {
+      executor.submit(operation_, {},
+                      reply_token<tensors>::from(
+                          [token](const tensors& results) { token.succeed(results.front()); },
+                          [token](const error& why) { token.fail(why); }));
+    }
   }
   [[nodiscard]] std::vector<tensor> operands() const override {
     std::vector<tensor> all;
     auto copy = operation_;
-    for (const auto& o : detail::operands_of(copy)) {
-      if (*o.value) all.push_back(o.value->value());
-    }
+    detail::for_each_operand(copy, [&](const operand& value, auto&&...) {
+      if (value) all.push_back(value.value());
+    });
     return all;
   }
   [[nodiscard]] std::vector<host_tensor> host_tensors() const override {

@@ -48,7 +48,7 @@ class plain_calls {
     const auto& descriptor = descriptor_of(operation_type<Operation>{});
     auto& call = calls_.emplace_back(&descriptor);
     const auto operands = detail::operands_of(operation);
-    inference_of<detail::operand_count<Operation>()> inferred(operands);
+    inference_for<Operation> inferred(operands);
     descriptor.infer(&operation, inferred, call.storage);
     descriptor.prepare(libraries_);
     if (descriptor.makes_plans(kind())) add_plan(call);
