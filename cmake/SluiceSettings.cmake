@@ -20,7 +20,9 @@ find_program(SLUICE_CCACHE ccache DOC "Compiler cache, used when present")
 mark_as_advanced(SLUICE_CCACHE)
 if(SLUICE_CCACHE)
   # Clones of the project share what they compile: the cache sees relative paths.
-  set(launcher env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${SLUICE_CCACHE}")
+  # It stores what is compiled with a precompiled header only if the header may contain these macros.
+  set(launcher env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+    "${SLUICE_CCACHE}")
   foreach(language IN ITEMS CXX CUDA)
     if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
       set(CMAKE_${language}_COMPILER_LAUNCHER ${launcher})

@@ -32,6 +32,33 @@ function(sluice_test_compile_options target)
   endif()
 endfunction()
 
+# In a full build, test programs read the headers that most of them include from one precompiled file.
+function(sluice_precompile_test_headers target)
+  if(NOT SLUICE_GROUP_PROGRAMS)
+    return()
+  endif()
+  if(NOT TARGET sluice_test_headers)
+    # A program, so that its flags are those of programs.
+    add_executable(sluice_test_headers "${PROJECT_SOURCE_DIR}/tests/main.cpp")
+    sluice_settings(sluice_test_headers)
+    sluice_test_compile_options(sluice_test_headers)
+    sluice_add_precompiled_header_options(sluice_test_headers)
+    target_link_libraries(sluice_test_headers PRIVATE sluice_objects GTest::gtest Threads::Threads)
+    target_precompile_headers(sluice_test_headers PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<sluice/operations.hpp$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<algorithm$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<random$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<thread$<ANGLE-R>>")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM sluice_test_headers)
+  sluice_add_precompiled_header_options(${target})
+endfunction()
+
+# What ccache needs to store what is compiled with a precompiled header.
+function(sluice_add_precompiled_header_options target)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>" "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+endfunction()
+
 function(sluice_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 test "OPTIMIZED" "NAME;SHARDS" "SOURCES;CUDA_SOURCES;LIBRARIES")
   if(NOT test_NAME OR test_UNPARSED_ARGUMENTS)
@@ -49,6 +76,7 @@ function(sluice_add_test)
   sluice_settings(${test_NAME})
   if(NOT test_OPTIMIZED)
     sluice_test_compile_options(${test_NAME})
+    sluice_precompile_test_headers(${test_NAME})
   endif()
   sluice_link_test_main(${test_NAME})
   target_link_libraries(${test_NAME} PRIVATE sluice_objects ${test_LIBRARIES} GTest::gtest Threads::Threads)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/core/enumerators.hpp"
 #include "operations/dnn/conv2d_functions.hpp"
+#include "operations/elementwise/layouts.hpp"
 
 #include <array>
 #include <optional>
@@ -51,18 +52,11 @@ extents dimensions_in(channel_order order) {
   return order == channel_order::first ? extents{0, 1, 2, 3} : extents{0, 2, 3, 1};
 }
 
-/// An operand of f32.
-const tensor_spec& require_f32(const inference& inference, const operand& operand) {
-  const auto& s = inference.require(operand);
-  if (s.type != element_type::f32) {
-    throw inference.refusal(operand, "is of type ", s.type, ", but conv2d computes in f32");
-  }
-  return s;
-}
-
 /// Refuses a bias that does not fit `filters`.
-void check_bias(const inference& inference, const operand& operand, std::int64_t filters) {
-  const auto& s = require_f32(inference, operand);
+void check_bias(const inference& inference, const operand& operand, element_type type,
+                std::int64_t filters) {
+  const auto& s = inference.require(operand);
+  operations::require_same_type(inference, operand, s, type, "x");
   if (s.rank() != 1 || s.shape[0] != filters) {
     throw inference.refusal(operand, "has the shape ", s.shape, ", but there are ", filters,
                             " filters");
@@ -70,19 +64,24 @@ void check_bias(const inference& inference, const operand& operand, std::int64_t
 }
 
 conv2d_call infer(const conv2d& op, inference& inference) {
-  const auto& x = require_f32(inference, op.x);
-  const auto& w = require_f32(inference, op.w);
+  const auto& x = inference.require(op.x);
+  if (x.type != element_type::f16 && x.type != element_type::bf16 && x.type != element_type::f32) {
+    throw inference.refusal(op.x, "is of type ", x.type, ", but conv2d takes f16, bf16 and f32");
+  }
+  const auto& w = inference.require(op.w);
+  operations::require_same_type(inference, op.w, w, x.type, "x");
   operations::require_enumerator("activation", op.activation, activation::relu);
   operations::require_enumerator("math", op.math, math_mode::tf32);
   const auto& g = op.geometry;
   const auto shape = conv2d_output_shape(x.shape, w.shape, g);
-  if (op.bias) check_bias(inference, op.bias, shape[1]);
+  if (op.bias) check_bias(inference, op.bias, x.type, shape[1]);
   const bool multiplies = x.size() != 0 && w.size() != 0;
 
   conv2d_call call{
       .output = {.images = shape[0], .channels = shape[1], .h = shape[2], .w = shape[3]},
+      .type = x.type,
       .relu = op.activation == activation::relu};
-  const auto* y = op.y ? &inference.result(op.y, element_type::f32, shape) : nullptr;
+  const auto* y = op.y ? &inference.result(op.y, x.type, shape) : nullptr;
   // The launch has one order: that of X, or of the others if X lies in both or in neither.
   const auto decide = [&] {
     if (multiplies) {
@@ -97,7 +96,7 @@ conv2d_call infer(const conv2d& op, inference& inference) {
                                                                   : channel_order::first;
   };
   const auto order = decide();
-  if (y == nullptr) y = &inference.result(op.y, element_type::f32, shape, dimensions_in(order));
+  if (y == nullptr) y = &inference.result(op.y, x.type, shape, dimensions_in(order));
   if (!multiplies) {
     inference.ignore(op.x);
     inference.ignore(op.w);
@@ -150,8 +149,9 @@ conv2d_call infer(const conv2d& op, inference& inference) {
                    .groups = g.groups,
                    .order = order,
                    .x_distance = *distance_in(x, order),
-                   .y_distance = call.output.distance},
-      op.math == math_mode::tf32 ? 1 : 0};
+                   .y_distance = call.output.distance,
+                   .element = static_cast<std::int64_t>(x.type)},
+      op.math == math_mode::tf32 && x.type == element_type::f32 ? 1 : 0};
   return call;
 }
 

@@ -53,7 +53,9 @@ struct conv2d_shape {
   channel_order order = channel_order::first;  ///< of X, W and Y
   std::int64_t x_distance = 0;                 ///< between images of X, in elements
   std::int64_t y_distance = 0;                 ///< between images of Y, in elements
+  std::int64_t element = 0;                    ///< the `element_type` of X, W and Y
 
+  [[nodiscard]] element_type type() const noexcept { return static_cast<element_type>(element); }
   /// The elements of an image of X, of a filter and of an image of Y.
   ///@{
   [[nodiscard]] std::int64_t x_image() const noexcept { return c * h * w; }
@@ -103,6 +105,7 @@ struct conv2d_output {
 struct conv2d_call {
   conv2d_key key{};
   conv2d_output output{};
+  element_type type = element_type::f32;  ///< of all operands
   bool multiplies = false;  ///< there are products to sum; otherwise Y is the bias or 0
   bool relu = false;
 

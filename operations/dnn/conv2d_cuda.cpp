@@ -4,6 +4,7 @@
 #include "operations/dnn/cuda/check_cudnn.hpp"
 #include "operations/dnn/cuda/cudnn_convolution.hpp"
 #include "operations/dnn/cuda/cudnn_handle.hpp"
+#include "operations/elementwise/layouts.hpp"
 #include "operations/workspace.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/seam.hpp"
@@ -62,7 +63,7 @@ class conv2d_plan final : public operation_plan {
 
   /// Enqueues y = conv(x, w).
   /// @throws error `library_failure`, `unsupported`
-  void run(cudnnHandle_t handle, const float* x, const float* w, float* y, void* workspace) const {
+  void run(cudnnHandle_t handle, const void* x, const void* w, void* y, void* workspace) const {
     while (true) {
       const auto status =
           convolution_.run(handle, algorithms_[algorithm_index_], x, w, y, workspace);
@@ -95,8 +96,8 @@ struct loaded_dnn_kernels {
 /// Memory for zeros in place of the operands of a convolution, behind the workspace.
 struct trial_layout {
   explicit trial_layout(const conv2d_key& key) {
-    const auto bytes = [](std::int64_t elements) {
-      return (static_cast<std::size_t>(elements) * sizeof(float) + 255) / 256 * 256;
+    const auto bytes = [size = size_of(key.type())](std::int64_t elements) {
+      return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
     };
     w = bytes(key.x_extent());
     y = w + bytes(key.w_extent());
@@ -142,11 +143,7 @@ void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries)
     auto* const x = first + workspace_bytes;
     const unsigned char zero = 0;
     device.fill(x, &zero, 1, layout.end, stream.native());
-    const auto address_at = [&](std::size_t position) {
-      return reinterpret_cast<float*>(x + position);
-    };
-    status = plan.convolution().run(handle, rest.front(), address_at(0), address_at(layout.w),
-                                    address_at(layout.y), first);
+    status = plan.convolution().run(handle, rest.front(), x, x + layout.w, x + layout.y, first);
     if (status == CUDNN_STATUS_SUCCESS) return plan.choose(rest.first(1));
     (void)cudaGetLastError();  // do not leave it to an unrelated later call
     device.require_usable();
@@ -159,13 +156,14 @@ void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries)
 }
 
 /// Adds the bias, applies the activation and writes zeros, as far as there is any of it.
-void finish(const conv2d_call& call, const float* bias, float* y, native_stream* stream) {
+void finish(const conv2d_call& call, const void* bias, void* y, native_stream* stream) {
   if (call.multiplies && bias == nullptr && !call.relu) return;
   const auto size = [](std::int64_t n) {
     return static_cast<std::size_t>(n);
   };
   const auto& o = call.output;
-  const bias_activation operation{.y = y,
+  const bias_activation operation{.type = operations::storage_of(call.type),
+                                  .y = y,
                                   .bias = bias,
                                   .count = size(o.images * o.image()),
                                   .image = size(o.image()),
@@ -230,13 +228,13 @@ void enqueue_conv2d(lane_libraries& libraries, const conv2d_call& call,
                     const launch_of<conv2d>& launch) {
   if (call.output.empty()) return;
   const current_device_scope current(libraries.runtime().device());
-  auto* const y = launch.get<float>(&conv2d::y);
+  auto* const y = launch.get<void>(&conv2d::y);
   if (call.multiplies) {
     launch.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
-                                   launch.get<const float>(&conv2d::x),
-                                   launch.get<const float>(&conv2d::w), y, launch.workspace());
+                                   launch.get<const void>(&conv2d::x),
+                                   launch.get<const void>(&conv2d::w), y, launch.workspace());
   }
-  finish(call, launch.get<const float>(&conv2d::bias), y, libraries.stream().native());
+  finish(call, launch.get<const void>(&conv2d::bias), y, libraries.stream().native());
 }
 
 }  // namespace sluice::cuda

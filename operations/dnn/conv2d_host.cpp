@@ -4,6 +4,8 @@
 #include "operations/dnn/direct_convolution.hpp"
 #include "operations/dnn/onednn_convolution.hpp"
 #include "operations/dnn/single_thread_scope.hpp"
+#include "operations/elementwise/f32_loops.hpp"
+#include "operations/elementwise/layouts.hpp"
 #include "runtime/seam.hpp"
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -461,6 +463,104 @@ class onednn_plan final : public conv2d_plan {
   std::size_t part_bytes_ = 0;
 };
 
+/// A convolution of 16-bit numbers: one of f32 over copies without gaps in the workspace, whose
+/// result is rounded.
+class converted_plan final : public operation_plan {
+ public:
+  /// The plan of a convolution that multiplies.
+  /// @param plan that of `without_gaps(key)`
+  converted_plan(std::shared_ptr<const conv2d_plan> plan, const conv2d_key& key)
+      : plan_(std::move(plan)) {
+    (void)layout_.take(plan_->workspace_bytes());  // first
+    const auto take = [&](std::int64_t elements) {
+      return layout_.take(static_cast<std::size_t>(elements) * sizeof(float));
+    };
+    x_ = take(key.n * key.x_image());
+    w_ = take(key.w_extent());
+    bias_ = take(key.k);
+    y_ = take(key.n * key.y_image());
+  }
+
+  /// The same convolution of f32.
+  [[nodiscard]] static conv2d_key without_gaps(conv2d_key key) noexcept {
+    key.element = static_cast<std::int64_t>(element_type::f32);
+    key.x_distance = key.x_image();
+    key.y_distance = key.y_image();
+    return key;
+  }
+
+  std::size_t bytes() const noexcept override { return plan_->bytes(); }
+  std::size_t workspace_bytes() const noexcept override { return layout_.bytes(); }
+
+  void run(const conv2d_call& call, const launch_of<conv2d>& launch) const {
+    const auto& key = call.key;
+    const auto type = operations::storage_of(call.type);
+    auto* const workspace = static_cast<std::byte*>(launch.workspace());
+    const auto floats_at = [&](std::size_t position) {
+      return reinterpret_cast<float*>(workspace + position);
+    };
+    const auto* const bias = launch.get<const void>(&conv2d::bias);
+    const auto* const x = launch.get<const std::byte>(&conv2d::x);
+    auto* const y = launch.get<std::byte>(&conv2d::y);
+    const auto bytes = static_cast<std::int64_t>(size_of(call.type));
+    load_f32(type, launch.get<const void>(&conv2d::w), key.w_extent(), floats_at(w_));
+    if (bias != nullptr) load_f32(type, bias, key.k, floats_at(bias_));
+    for_each_image(key.n, key.x_image(), [&](std::int64_t i) {
+      load_f32(type, x + i * key.x_distance * bytes, key.x_image(),
+               floats_at(x_) + i * key.x_image());
+    });
+    auto inner = call;
+    inner.key = without_gaps(key);
+    inner.output.distance = call.output.image();
+    plan_->run(inner, {.x = floats_at(x_),
+                       .w = floats_at(w_),
+                       .bias = bias != nullptr ? floats_at(bias_) : nullptr,
+                       .y = floats_at(y_),
+                       .workspace = workspace});
+    if (call.relu) rectify(inner.output, floats_at(y_));
+    for_each_image(key.n, key.y_image(), [&](std::int64_t i) {
+      store_f32(type, floats_at(y_) + i * key.y_image(), key.y_image(),
+                y + i * key.y_distance * bytes);
+    });
+  }
+
+ private:
+  template <class Function>
+  static void for_each_image(std::int64_t images, std::int64_t elements, const Function& function) {
+    constexpr double nanoseconds_of_element = 0.3;
+    const work_chunks chunks(images, nanoseconds_of_element * static_cast<double>(elements));
+    parallel_for(chunks.count(), [&](std::int64_t chunk) {
+      const auto [begin, end] = chunks[chunk];
+      for (auto i = begin; i < end; ++i) function(i);
+    });
+  }
+
+  std::shared_ptr<const conv2d_plan> plan_;
+  workspace_layout layout_;
+  std::size_t x_ = 0;
+  std::size_t w_ = 0;
+  std::size_t bias_ = 0;
+  std::size_t y_ = 0;
+};
+
+/// Writes the activation of the bias, or 0, to each element of a result of 16 bits.
+void fill_16_bits(const conv2d_call& call, const launch_of<conv2d>& launch) {
+  const auto type = operations::storage_of(call.type);
+  std::vector<float> bias(static_cast<std::size_t>(call.output.channels));
+  const auto* const given = launch.get<const void>(&conv2d::bias);
+  if (given != nullptr) load_f32(type, given, call.output.channels, bias.data());
+  auto image = call.output;
+  image.images = 1;
+  std::vector<float> elements(static_cast<std::size_t>(image.image()));
+  fill_with_bias(image, bias.data(), elements.data());
+  if (call.relu) rectify(image, elements.data());
+  for (std::int64_t i = 0; i < call.output.images; ++i) {
+    store_f32(type, elements.data(), image.image(),
+              launch.get<std::byte>(&conv2d::y) +
+                  i * image.distance * static_cast<std::int64_t>(size_of(call.type)));
+  }
+}
+
 /// The plan of oneDNN for a convolution, divided into parts if that is possible; nullptr if there
 /// is none.
 /// @throws dnnl::error
@@ -484,21 +584,10 @@ std::optional<conv2d_key> key_for_onednn(const conv2d_key& key) noexcept {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::string dnn_version() {
-  const dnnl_version_t* const v = dnnl_version();
-  return std::to_string(v->major) + '.' + std::to_string(v->minor) + '.' + std::to_string(v->patch);
-}
-
-void prepare_dnn(lane_libraries& libraries) {
-  (void)libraries.get<onednn_lane>();
-}
-
-std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries,
-                                                       const conv2d_call& call) {
-  const auto key = call.multiplies ? key_for_onednn(call.key) : std::nullopt;
-  if (key) {
+/// The plan of a convolution of f32 that multiplies.
+std::shared_ptr<const conv2d_plan> make_f32_plan(lane_libraries& libraries,
+                                                 const conv2d_key& given_key) {
+  if (const auto key = key_for_onednn(given_key)) {
     const single_thread_scope single_thread;
     try {
       if (auto plan = make_onednn_plan(*key, libraries.get<onednn_lane>())) return plan;
@@ -512,8 +601,31 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
   return std::make_shared<direct_plan>();
 }
 
+}  // namespace
+
+std::string dnn_version() {
+  const dnnl_version_t* const v = dnnl_version();
+  return std::to_string(v->major) + '.' + std::to_string(v->minor) + '.' + std::to_string(v->patch);
+}
+
+void prepare_dnn(lane_libraries& libraries) {
+  (void)libraries.get<onednn_lane>();
+}
+
+std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries,
+                                                       const conv2d_call& call) {
+  if (!call.multiplies) return std::make_shared<direct_plan>();
+  if (call.type == element_type::f32) return make_f32_plan(libraries, call.key);
+  return std::make_shared<converted_plan>(
+      make_f32_plan(libraries, converted_plan::without_gaps(call.key)), call.key);
+}
+
 void compute_conv2d(const conv2d_call& call, const launch_of<conv2d>& launch) {
   if (call.output.empty()) return;
+  if (call.type != element_type::f32) {
+    return call.multiplies ? launch.plan<converted_plan>().run(call, launch)
+                           : fill_16_bits(call, launch);
+  }
   const conv2d_operands operands{
       launch.get<const float>(&conv2d::x), launch.get<const float>(&conv2d::w),
       launch.get<const float>(&conv2d::bias), launch.get<float>(&conv2d::y),

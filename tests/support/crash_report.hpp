@@ -31,7 +31,7 @@ inline void report_crashes() {
   action.sa_flags = SA_ONSTACK | SA_RESETHAND;
   action.sa_handler = [](int signal) {
     const auto say = [](std::string_view text) {
-      (void)!write(STDERR_FILENO, text.data(), text.size());
+      (void)!::write(STDERR_FILENO, text.data(), text.size());
     };
     std::array<char, 16> name{};
     (void)prctl(PR_GET_NAME, name.data());

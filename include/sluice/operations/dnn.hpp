@@ -62,8 +62,10 @@ struct conv2d_geometry {
 ///     conv2d{.x = images, .w = filters, .geometry = {.padding = {.h = 1, .w = 1}}}
 ///
 /// X has the shape (N, C, H, W), W (K, C/groups, R, S), the bias (K), and Y the shape that
-/// `conv2d_output_shape` states. Element type: f32. Computed in f32; as TF32 only if `math` allows
-/// it. Y shares no bytes with the others. The result is Y, a new tensor if it is not given.
+/// `conv2d_output_shape` states. Element types: f16, bf16 and f32, one for all operands. Computed
+/// in f32; f32 as TF32 only if `math` allows it. A result of 16 bits is rounded once on the host; a
+/// GPU rounds it before it adds the bias, and again. Y shares no bytes with the others. The result
+/// is Y, a new tensor if it is not given.
 ///
 /// The launch takes images whose elements lie in the order (C, H, W), or channels-last in the order
 /// (H, W, C), without gaps. The images of X and of Y may stand apart, as in every second image of a
@@ -77,7 +79,7 @@ struct conv2d {
   operand y{};                 ///< Y
   conv2d_geometry geometry{};  ///< how the filters move over X
   sluice::activation activation = sluice::activation::none;  ///< applied to each element
-  math_mode math = math_mode::f32;                           ///< precision of the products
+  math_mode math = math_mode::f32;                           ///< precision of the products of f32
 
   /// All members, in order.
   template <class = void>

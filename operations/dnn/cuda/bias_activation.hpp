@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/storage.hpp"
+
 #include <cstddef>
 
 namespace sluice {
@@ -9,10 +11,11 @@ struct native_stream;
 
 namespace sluice::operations {
 
-/// y = activation(y + bias), in place and in one pass. ReLU keeps NaN.
+/// y = activation(y + bias), in place and in one pass, computed in f32. ReLU keeps NaN.
 struct bias_activation {
-  float* y;
-  const float* bias;           ///< `channels` numbers, or null
+  storage type;  ///< f16, bf16 or f32
+  void* y;
+  const void* bias;            ///< `channels` numbers, or null
   std::size_t count;           ///< elements of y
   std::size_t image;           ///< elements of one image
   std::size_t distance;        ///< between images, in elements

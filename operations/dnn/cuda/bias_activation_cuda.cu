@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/bias_activation.hpp"
+#include "operations/elementwise/vectors.cuh"
 
 #include <algorithm>
 
 namespace sluice::operations {
 namespace {
 
-template <class Index>
+template <class Element, class Index>
 struct arguments {
-  float* y;
-  const float* bias;
+  Element* y;
+  const Element* bias;
   Index count;
   Index image;
   Index gap;  // between the end of an image and the next one
@@ -19,45 +20,68 @@ struct arguments {
   bool relu;
 };
 
-template <class Index>
-__global__ void bias_activation_kernel(arguments<Index> a) {
+template <class Element, class Index>
+__global__ void bias_activation_kernel(arguments<Element, Index> a) {
   const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count;
        i += step) {
     const Index offset = a.gap == 0 ? i : i + i / a.image * a.gap;
-    float value = a.overwrites ? 0.0f : a.y[offset];
-    if (a.bias != nullptr) value += a.bias[i / a.channel_stride % a.channels];
+    float value = a.overwrites ? 0.0f : to_f32(a.y[offset]);
+    if (a.bias != nullptr) value += to_f32(a.bias[i / a.channel_stride % a.channels]);
     if (a.relu && value < 0.0f) value = 0.0f;
-    a.y[offset] = value;
+    put_f32(a.y[offset], value);
   }
 }
 
-template <class Index>
+template <class Element, class Index>
 void launch(const bias_activation& o, unsigned blocks, unsigned threads, cudaStream_t stream) {
   const auto index = [](std::size_t value) {
     return static_cast<Index>(value);
   };
   const bool one_image = o.count == o.image;
-  const arguments<Index> a{o.y,
-                           o.bias,
-                           index(o.count),
-                           index(o.image),
-                           index(one_image ? 0 : o.distance - o.image),
-                           index(o.channels),
-                           index(o.channel_stride),
-                           o.overwrites,
-                           o.relu};
-  bias_activation_kernel<Index><<<blocks, threads, 0, stream>>>(a);
+  const arguments<Element, Index> a{static_cast<Element*>(o.y),
+                                    static_cast<const Element*>(o.bias),
+                                    index(o.count),
+                                    index(o.image),
+                                    index(one_image ? 0 : o.distance - o.image),
+                                    index(o.channels),
+                                    index(o.channel_stride),
+                                    o.overwrites,
+                                    o.relu};
+  bias_activation_kernel<Element, Index><<<blocks, threads, 0, stream>>>(a);
+}
+
+/// Calls `run` with an element of a type.
+template <class Run>
+int with_element(storage type, const Run& run) {
+  switch (type) {
+    case storage::f16:
+      return run(__half{});
+    case storage::bf16:
+      return run(__nv_bfloat16{});
+    default:
+      return run(float{});
+  }
 }
 
 }  // namespace
 
 int load_bias_activation_kernels() noexcept {
-  cudaFuncAttributes attributes;
-  const cudaError_t result = cudaFuncGetAttributes(&attributes, bias_activation_kernel<unsigned>);
-  return result != cudaSuccess
-             ? result
-             : cudaFuncGetAttributes(&attributes, bias_activation_kernel<unsigned long long>);
+  int status = cudaSuccess;
+  for (const auto type : {storage::f32, storage::f16, storage::bf16}) {
+    if (status != cudaSuccess) break;
+    status = with_element(type, [](auto element) -> int {
+      using type = decltype(element);
+      cudaFuncAttributes attributes;
+      const auto result =
+          cudaFuncGetAttributes(&attributes, bias_activation_kernel<type, unsigned>);
+      return result != cudaSuccess
+                 ? result
+                 : cudaFuncGetAttributes(&attributes,
+                                         bias_activation_kernel<type, unsigned long long>);
+    });
+  }
+  return status;
 }
 
 int launch_bias_activation(const bias_activation& operation, native_stream* stream) noexcept {
@@ -68,12 +92,17 @@ int launch_bias_activation(const bias_activation& operation, native_stream* stre
   const auto extent = operation.count / operation.image * operation.distance;
   // 32-bit divisions are several times as fast; below this bound the last step does not overflow.
   constexpr std::size_t small = std::size_t{1} << 31;
-  if (operation.count <= small && extent <= small) {
-    launch<unsigned>(operation, blocks, threads, reinterpret_cast<cudaStream_t>(stream));
-  } else {
-    launch<unsigned long long>(operation, blocks, threads, reinterpret_cast<cudaStream_t>(stream));
-  }
-  return cudaGetLastError();
+  const bool is_small = operation.count <= small && extent <= small;
+  auto* const queue = reinterpret_cast<cudaStream_t>(stream);
+  return with_element(operation.type, [&](auto element) -> int {
+    using type = decltype(element);
+    if (is_small) {
+      launch<type, unsigned>(operation, blocks, threads, queue);
+    } else {
+      launch<type, unsigned long long>(operation, blocks, threads, queue);
+    }
+    return cudaGetLastError();
+  });
 }
 
 }  // namespace sluice::operations

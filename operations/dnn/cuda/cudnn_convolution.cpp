@@ -17,21 +17,33 @@ int to_int(std::int64_t value) noexcept {
   return static_cast<int>(value);
 }
 
-void set_tensor(cudnnTensorDescriptor_t tensor, std::int64_t n, std::int64_t c, std::int64_t h,
-                std::int64_t w, const image_strides& s) {
-  check_cudnn(cudnnSetTensor4dDescriptorEx(tensor, CUDNN_DATA_FLOAT, to_int(n), to_int(c),
-                                           to_int(h), to_int(w), to_int(s.image), to_int(s.channel),
+cudnnDataType_t data_type(element_type type) noexcept {
+  switch (type) {
+    case element_type::f16:
+      return CUDNN_DATA_HALF;
+    case element_type::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      return CUDNN_DATA_FLOAT;
+  }
+}
+
+void set_tensor(cudnnTensorDescriptor_t tensor, element_type type, std::int64_t n, std::int64_t c,
+                std::int64_t h, std::int64_t w, const image_strides& s) {
+  check_cudnn(cudnnSetTensor4dDescriptorEx(tensor, data_type(type), to_int(n), to_int(c), to_int(h),
+                                           to_int(w), to_int(s.image), to_int(s.channel),
                                            to_int(s.row), to_int(s.column)),
               "cudnnSetTensor4dDescriptorEx");
 }
 
 }  // namespace
 
-cudnn_convolution::cudnn_convolution(const conv2d_key& key) : tf32_(key.tf32 != 0) {
-  set_tensor(x_.get(), key.n, key.c, key.h, key.w, key.x_strides());
-  set_tensor(y_.get(), key.n, key.k, key.output_h, key.output_w, key.y_strides());
+cudnn_convolution::cudnn_convolution(const conv2d_key& key)
+    : tf32_(key.tf32 != 0), has_16_bits_(key.type() != element_type::f32) {
+  set_tensor(x_.get(), key.type(), key.n, key.c, key.h, key.w, key.x_strides());
+  set_tensor(y_.get(), key.type(), key.n, key.k, key.output_h, key.output_w, key.y_strides());
   check_cudnn(cudnnSetFilter4dDescriptor(
-                  w_.get(), CUDNN_DATA_FLOAT,
+                  w_.get(), data_type(key.type()),
                   key.order == channel_order::first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC,
                   to_int(key.k), to_int(key.c / key.groups), to_int(key.r), to_int(key.s)),
               "cudnnSetFilter4dDescriptor");
@@ -46,8 +58,10 @@ cudnn_convolution::cudnn_convolution(const conv2d_key& key) : tf32_(key.tf32 != 
 
 std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t handle,
                                                                  std::size_t max_workspace) {
-  // The default math type is TF32 wherever that is faster.
-  const auto requested = tf32_ ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+  // The default math type is TF32 wherever that is faster. Products of 16 bits are exact in f32.
+  const auto requested = has_16_bits_ ? CUDNN_TENSOR_OP_MATH
+                         : tf32_      ? CUDNN_DEFAULT_MATH
+                                      : CUDNN_FMA_MATH;
   std::array<cudnnConvolutionFwdAlgoPerf_t, 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT> proposed{};
   int count = 0;
   set_math(requested);
@@ -70,7 +84,7 @@ std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t h
   };
   for (const auto& p : std::span(proposed).first(static_cast<std::size_t>(count))) {
     if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
-    add(p.algo, tf32_ ? p.mathType : CUDNN_FMA_MATH);
+    add(p.algo, tf32_ || has_16_bits_ ? p.mathType : CUDNN_FMA_MATH);
   }
   add(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, requested);
   add(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, requested);
@@ -78,7 +92,7 @@ std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t h
 }
 
 cudnnStatus_t cudnn_convolution::run(cudnnHandle_t handle, const convolution_algorithm& algorithm,
-                                     const float* x, const float* w, float* y, void* workspace) {
+                                     const void* x, const void* w, void* y, void* workspace) {
   const float alpha = 1;
   const float beta = 0;
   const auto status = cudnnSetConvolutionMathType(convolution_.get(), algorithm.math);

@@ -47,7 +47,7 @@ class cudnn_convolution {
                                                               std::size_t max_workspace);
   /// Enqueues y = conv(x, w). Does not synchronize.
   [[nodiscard]] cudnnStatus_t run(cudnnHandle_t handle, const convolution_algorithm& algorithm,
-                                  const float* x, const float* w, float* y, void* workspace);
+                                  const void* x, const void* w, void* y, void* workspace);
 
  private:
   void set_math(cudnnMathType_t math);
@@ -62,6 +62,7 @@ class cudnn_convolution {
                    cudnnDestroyConvolutionDescriptor>
       convolution_;
   bool tf32_;
+  bool has_16_bits_;
 };
 
 }  // namespace sluice::cuda

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of f16 and bf16.
+#include "tests/operations/dnn/conv2d_reference.hpp"
+#include "tests/operations/executing.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/seed.hpp"
+
+#include <sluice/operations/dnn.hpp>
+#include <sluice/operations/elementwise.hpp>
+#include <sluice/operations/transfer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+class conv2d_16_bits : public executor_test {
+ protected:
+  void SetUp() override {
+    executor_test::SetUp();
+    if (IsSkipped()) return;
+    if (!has_convolutions(runtime().device().id().kind)) {
+      GTEST_SKIP() << "this build has no dnn library for the device";
+    }
+  }
+
+  /// Memory for images or filters: channels-last or not, and with other images between them or not.
+  tensor memory(element_type type, const extents& shape) {
+    const bool is_last = coin();
+    const auto images = coin() ? 2 * shape[0] : shape[0];
+    const auto all =
+        run(test_executor(), fill{.value = 3,
+                                  .shape = is_last ? extents{images, shape[2], shape[3], shape[1]}
+                                                   : extents{images, shape[1], shape[2], shape[3]},
+                                  .type = type});
+    const auto view = is_last ? all.permute({0, 3, 1, 2}) : all;
+    return view.slice(0, 0, images, images / std::max<std::int64_t>(shape[0], 1));
+  }
+  /// Random numbers of a type.
+  tensor numbers(element_type type, const extents& shape) {
+    const auto values = random_values<float>(generator_, element_count(shape));
+    const auto x = run(test_executor(), sluice::upload{.values = {values, shape}});
+    if (shape.size() != 4) return run(test_executor(), sluice::cast{.x = x, .type = type});
+    return run(test_executor(), sluice::cast{.x = x, .y = memory(type, shape)});
+  }
+  std::vector<float> values(const tensor& t) {
+    const auto result = std::make_shared<host_tensor>();
+    const auto wide = run(test_executor(), sluice::cast{.x = t, .type = element_type::f32});
+    (void)run(test_executor(), sluice::download{.x = wide, .target = result});
+    return result->to_vector<float>();
+  }
+  void expect_right(element_type type, conv2d_description d) {
+    const auto x = numbers(type, d.x);
+    const auto w = numbers(type, d.w);
+    const auto bias = numbers(type, {d.w[0]});
+    const auto y =
+        run(test_executor(), conv2d{.x = x,
+                                    .w = w,
+                                    .bias = d.has_bias ? bias : tensor(),
+                                    .y = coin() ? memory(type, output_shape(d)) : tensor(),
+                                    .geometry = d.geometry,
+                                    .activation = d.activation});
+    ASSERT_EQ(y.type(), type);
+    ASSERT_EQ(y.shape(), output_shape(d));
+    const conv2d_problem problem{d, values(x), values(w), values(bias)};
+    const auto expected = conv2d_reference(problem);
+    auto products = problem;
+    products.description.has_bias = false;
+    products.description.activation = activation::none;
+    const auto sums = conv2d_reference(products);
+    const auto computed = values(y);
+    // Half a unit in the last place for each of two roundings, and the sums in f32.
+    const double unit = type == element_type::f16 ? 0x1p-11 : 0x1p-8;
+    const double sum_error = 1e-6 * static_cast<double>(terms(d)) + 0x1p-24;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto bound = 1.01 * unit * (std::abs(expected[i]) + std::abs(sums[i])) + sum_error;
+      ASSERT_LE(std::abs(computed[i] - expected[i]), bound)
+          << to_string(type) << ", element " << i << ": " << computed[i] << " is not "
+          << expected[i];
+    }
+  }
+  [[nodiscard]] bool coin() { return (generator_() & 1U) != 0; }
+  std::mt19937_64& generator() { return generator_; }
+
+ private:
+  std::mt19937_64 generator_ = make_generator();
+};
+
+TEST_P(conv2d_16_bits, random_geometries) {
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    for (int round = 0; round < 12; ++round) {
+      expect_right(type, random_conv2d_description(generator()));
+    }
+  }
+}
+
+// Tensor cores take multiples of eight channels.
+TEST_P(conv2d_16_bits, channels_of_networks) {
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    for (const std::int64_t groups : {1, 32}) {
+      expect_right(type, {.x = {2, 64, 14, 14},
+                          .w = {64, 64 / groups, 3, 3},
+                          .geometry = {.padding = {.h = 1, .w = 1}, .groups = groups},
+                          .has_bias = true,
+                          .activation = activation::relu});
+    }
+  }
+}
+
+TEST_P(conv2d_16_bits, nothing_to_sum_is_the_bias) {
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    for (const bool has_bias : {false, true}) {
+      expect_right(type, {.x = {2, 0, 4, 5},
+                          .w = {3, 0, 2, 2},
+                          .has_bias = has_bias,
+                          .activation = coin() ? activation::relu : activation::none});
+    }
+  }
+}
+
+TEST_P(conv2d_16_bits, operands_have_one_type) {
+  const auto x = numbers(element_type::f16, {1, 2, 4, 4});
+  const auto refuse = [&](const char* text, const conv2d& request) {
+    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(test_executor(), request); }));
+  };
+  const auto w = numbers(element_type::f16, {3, 2, 3, 3});
+  refuse("w: is of type bf16", {.x = x, .w = numbers(element_type::bf16, {3, 2, 3, 3})});
+  refuse("bias: is of type f32", {.x = x, .w = w, .bias = numbers(element_type::f32, {3})});
+  refuse("y: is of type f32", {.x = x, .w = w, .y = numbers(element_type::f32, {1, 3, 2, 2})});
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, conv2d_16_bits, every_device(), parameter_name);
+
+}  // namespace
+}  // namespace sluice::test
