@@ -24,6 +24,8 @@
 #include <sluice/operations/operation_request.hpp>
 #include <sluice/operations/operation_table.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/pool.hpp>
+#include <sluice/operations/pooling.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/program_step.hpp>
 #include <sluice/operations/reduce.hpp>

@@ -7,15 +7,17 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/normalization.hpp>
+#include <sluice/operations/pool.hpp>
 
 #include <memory>
 
 namespace sluice {
 
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host, and our own
-/// kernels for normalizations. A build without the library answers `conv2d` with `unsupported`.
-using dnn_actor =
-    operation_actor<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm, batch_norm>;
+/// kernels for normalizations and pools. A build without the library answers `conv2d` with
+/// `unsupported`.
+using dnn_actor = operation_actor<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm,
+                                  batch_norm, pool>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -28,4 +30,4 @@ using dnn_actor =
 
 SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
                 sluice::log_softmax, sluice::layer_norm, sluice::rms_norm, sluice::group_norm,
-                sluice::batch_norm)
+                sluice::batch_norm, sluice::pool)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/dnn/real_numbers.hpp"
 #include "tests/operations/elementwise/elements.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -8,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,24 +19,6 @@
 
 namespace sluice::test {
 namespace {
-
-constexpr std::array real_types{element_type::f16, element_type::bf16, element_type::f32,
-                                element_type::f64};
-
-/// How far a result may be from `wanted`, which it stands for. `magnitude` is that of the numbers
-/// from which it is computed.
-long double bound_of(element_type type, long double wanted, long double magnitude,
-                     std::int64_t count) {
-  const long double last = type == element_type::f16    ? 0x1p-11L
-                           : type == element_type::bf16 ? 0x1p-8L
-                           : type == element_type::f32  ? 0x1p-24L
-                                                        : 0x1p-53L;
-  // Computed in f32: beside the rounding of the result, a few units of f32.
-  const long double computed = type == element_type::f64 ? 0x1p-53L : 0x1p-24L;
-  const long double smallest = type == element_type::f16 ? 0x1p-25L : 0x1p-133L;
-  return std::abs(wanted) * last +
-         magnitude * computed * (16 + std::sqrt(static_cast<long double>(count))) + smallest;
-}
 
 class normalization_operation : public elementwise_test {
  protected:

@@ -3,6 +3,7 @@
 
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/normalization.hpp>
+#include <sluice/operations/pool.hpp>
 
 #include <initializer_list>
 #include <limits>
@@ -284,6 +285,91 @@ operation_mutations channel_mutations(
   return std::move(mutations).take();
 }
 
+pool valid_pool(bench& test_bench) {
+  const auto type = any_real(test_bench);
+  const extents x{test_bench.extent(), test_bench.extent(), test_bench.extent(5, 7),
+                  test_bench.extent(5, 7)};
+  const auto kind = test_bench.one_of({pooling::average, pooling::lp});
+  const bool ceil_mode = test_bench.coin();
+  const auto columns = (x[3] - 1) / 2 + (ceil_mode && x[3] % 2 == 0 ? 2 : 1);
+  return {.x = test_bench.loose(type, x),
+          .kind = kind,
+          .window = {2, 3},
+          .strides = {1, 2},
+          .before = {1, 2},
+          .after = {1, 0},
+          .dilation = {2, 1},
+          .ceil_mode = ceil_mode,
+          .count_padding = kind == pooling::average,
+          .p = kind == pooling::lp ? test_bench.extent(1, 3) : 2,
+          .y = test_bench.loose(type, {x[0], x[1], x[2], columns})};
+}
+operation_mutations pool_mutations() {
+  mutations_of<pool> mutations(valid_pool);
+  add_operands(mutations);
+  const std::vector<std::pair<std::string, extents pool::*>> lists{{"window", &pool::window},
+                                                                   {"strides", &pool::strides},
+                                                                   {"before", &pool::before},
+                                                                   {"after", &pool::after},
+                                                                   {"dilation", &pool::dilation}};
+  for (const auto& [name, member] : lists) {
+    mutations.value(member, name + " of one number", name == "window" ? "strides" : name, {1});
+    mutations.value(member, name + " of four numbers", name, {1, 1, 1, 1});
+    mutations.value(member, name + " is negative", name, {2, -1});
+    mutations.value(member, name + " is the least number", name, {least, 1});
+  }
+  for (const auto& [name, member] : {lists[0], lists[1], lists[4]}) {
+    mutations.value(member, name + " is 0", name, {0, 1});
+  }
+  mutations.value(&pool::window, "no window", "window", {});
+  for (const auto value :
+       {std::int64_t{20}, std::int64_t{1} << 31U, std::int64_t{1} << 62U, most}) {
+    mutations.value(&pool::window, "a window of " + std::to_string(value), "window", {2, value});
+    mutations.value(&pool::before, std::to_string(value) + " before", "before", {value, 0});
+    mutations.value(&pool::after, std::to_string(value) + " after", "after", {value, 0});
+    mutations.value(&pool::dilation, "a dilation of " + std::to_string(value), "window",
+                    {value, 1});
+  }
+  mutations.add("a dilation that overflows", bad, "window", [](pool& o, bench&) {
+    o.window = {3, 3};
+    o.dilation = {most, 1};
+  });
+  mutations.add("padding that overflows", bad, "after", [](pool& o, bench&) {
+    o.window = {most, 1};
+    o.before = {most - 1, 0};
+    o.after = {most - 1, 0};
+    o.dilation = {};
+  });
+  mutations.add("a new y that overflows", bad, "y", [](pool& o, bench&) {
+    o.window = {(std::int64_t{1} << 61U), 1};
+    o.before = o.after = {(std::int64_t{1} << 61U) - 1, 0};
+    o.dilation = {};
+    o.y = {};
+  });
+  mutations.add("a new y of 2^40 rows", errc::out_of_memory, "y", [](pool& o, bench&) {
+    o.window = {std::int64_t{1} << 40U, 1};
+    o.before = o.after = {(std::int64_t{1} << 40U) - 1, 0};
+    o.dilation = {};
+    o.y = {};
+  });
+  mutations.add("images without rows", bad, "x", [](pool& o, bench& test_bench) {
+    o.x = test_bench.empty(f32, {2, 2, 0, 5});
+    o.y = {};
+  });
+  for (const int value : {3, 255}) {
+    mutations.value(&pool::kind, "kind " + std::to_string(value), "kind",
+                    static_cast<pooling>(value));
+  }
+  mutations.add("padding of a norm that counts", bad, "count_padding", [](pool& o, bench&) {
+    o.kind = pooling::lp;
+    o.count_padding = true;
+  });
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
+    mutations.value(&pool::p, "p is " + std::to_string(value), "p", value);
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> dnn_mutations() {
@@ -299,6 +385,7 @@ std::vector<operation_mutations> dnn_mutations() {
                                                {"variance", &batch_norm::variance},
                                                {"scale", &batch_norm::scale},
                                                {"bias", &batch_norm::bias}}));
+  all.push_back(pool_mutations());
   return all;
 }
 
