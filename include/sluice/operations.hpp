@@ -32,6 +32,7 @@
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/rng.hpp>
+#include <sluice/operations/rotary_embedding.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>
 #include <sluice/operations/spectral.hpp>

@@ -4,6 +4,7 @@
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
+#include <sluice/operations/rotary_embedding.hpp>
 
 #include <initializer_list>
 #include <limits>
@@ -370,6 +371,51 @@ operation_mutations pool_mutations() {
   return std::move(mutations).take();
 }
 
+operation_mutations rotary_mutations() {
+  mutations_of<rotary_embedding> mutations([](bench& test_bench) -> rotary_embedding {
+    const auto type = any_real(test_bench);
+    const auto rotated = 2 * test_bench.extent(2, 3);
+    const extents x{test_bench.extent(), test_bench.extent(), test_bench.extent(),
+                    rotated + test_bench.extent(0, 2)};
+    const auto rows = test_bench.extent(2, 4);
+    return {.x = test_bench.loose(type, x),
+            .cos = test_bench.loose(type, {rows, rotated / 2}),
+            .sin = test_bench.loose(type, {rows, rotated / 2}),
+            .positions = test_bench.loose(i64, {x[0], x[2]}),
+            .heads = test_bench.coin() ? x[1] : 0,
+            .rotated = rotated,
+            .interleaved = test_bench.coin(),
+            .y = test_bench.loose(type, x)};
+  });
+  add_operands(mutations);
+  add_parameter(mutations, "cos", &rotary_embedding::cos);
+  add_parameter(mutations, "sin", &rotary_embedding::sin);
+  mutations.value(&rotary_embedding::cos, "no cosines", "cos", operand());
+  mutations.value(&rotary_embedding::sin, "no sines", "sin", operand());
+  mutations.memory("positions", &rotary_embedding::positions);
+  for (const auto type : {u8, i32, u64, f32}) {
+    mutations.add("positions of " + std::string(to_string(type)), bad, "positions",
+                  [type](rotary_embedding& o, bench& test_bench) {
+                    o.positions = test_bench.make(type, o.positions.value().shape());
+                  });
+  }
+  mutations.add("positions of one more element", bad, "positions",
+                [](rotary_embedding& o, bench& test_bench) {
+                  const auto shape = o.positions.value().shape();
+                  o.positions = test_bench.make(i64, {shape[0], shape[1] + 1});
+                });
+  mutations.add("one more row of sines", bad, "sin", [](rotary_embedding& o, bench& test_bench) {
+    const auto shape = o.sin.value().shape();
+    o.sin = test_bench.make(o.x.value().type(), {shape[0] + 1, shape[1]});
+  });
+  for (const auto value : {std::int64_t{7}, std::int64_t{-1}, most, least}) {
+    mutations.value(&rotary_embedding::heads, std::to_string(value) + " heads", "heads", value);
+    mutations.value(&rotary_embedding::rotated, std::to_string(value) + " rotated", "rotated",
+                    value);
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> dnn_mutations() {
@@ -386,6 +432,7 @@ std::vector<operation_mutations> dnn_mutations() {
                                                {"scale", &batch_norm::scale},
                                                {"bias", &batch_norm::bias}}));
   all.push_back(pool_mutations());
+  all.push_back(rotary_mutations());
   return all;
 }
 
