@@ -15,6 +15,7 @@
 #include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/normalization.hpp>

@@ -33,6 +33,8 @@ std::vector<operation_description> describe_operations() {
       describe<rms_norm>("division by the root of the mean square", real_types, any_strides),
       describe<group_norm>("normalization over groups of channels", real_types, any_strides),
       describe<batch_norm>("normalization with given means and variances", real_types, any_strides),
+      describe<local_response_norm>("division by a power of squares of near channels", real_types,
+                                    any_strides),
       describe<pool>("maximum, average or norm of windows",
                      "f16, bf16, f32, f64; maximum: also i8, u8", any_strides),
       describe<rotary_embedding>("pairs rotated by angles of positions", real_types, any_strides),

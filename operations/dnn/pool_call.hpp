@@ -14,7 +14,17 @@ struct native_stream;
 
 namespace sluice::operations {
 
-/// A spatial dimension of a pool. Distances and positions are in elements along the dimension.
+/// What is computed of a window.
+enum class window_kind : std::uint8_t {
+  maximum,  ///< those of `pooling`
+  average,
+  lp,
+  response,  ///< the element at its position, divided by a power of the sum of squares
+};
+static_assert(static_cast<window_kind>(pooling::lp) == window_kind::lp, "enumerators are equal");
+
+/// A dimension along which windows move. Distances and positions are in elements along the
+/// dimension.
 struct pool_axis {
   std::int64_t extent = 1;    ///< of x
   std::int64_t outputs = 1;   ///< extent of y
@@ -39,16 +49,22 @@ struct pool_planes {
   std::int64_t y_stride = 0;
 };
 
-/// A pool. Axes and planes have the order of falling strides of x. The last planes are merged with
-/// the first ones if one stride leads through all of them.
+/// A pool, or a normalization by windows. Axes and planes have the order of falling strides of x.
+/// The last planes are merged with the first ones if one stride leads through all of them.
 struct pool_call {
   static constexpr int max_axes = 3;
 
   pool_axis axes[max_axes]{};
   pool_planes planes[2]{};
   std::int64_t p = 2;
+  /// x / (bias + alpha · sum)^beta is the response.
+  ///@{
+  double alpha = 0;
+  double beta = 0;
+  double bias = 1;
+  ///@}
   storage type = storage::f32;
-  pooling kind = pooling::maximum;
+  window_kind kind = window_kind::maximum;
   bool counts_padding = false;
 
   /// Whether the last planes are nearer to each other than the elements of any axis: channels-last.

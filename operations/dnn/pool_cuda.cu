@@ -42,14 +42,23 @@ template <class Element>
 
 /// What a window is reduced to, in `T`.
 ///@{
-template <pooling Kind, class T>
+template <window_kind Kind, class T>
 struct pool_reducer {
   std::int64_t p;
+  T alpha;
+  T beta;
+  T bias;
+
+  explicit __device__ pool_reducer(const pool_call& call)
+      : p(call.p),
+        alpha(static_cast<T>(call.alpha)),
+        beta(static_cast<T>(call.beta)),
+        bias(static_cast<T>(call.bias)) {}
 
   /// The total without elements of a type.
   template <class Element>
   [[nodiscard]] static __device__ T identity() {
-    if constexpr (Kind != pooling::maximum) {
+    if constexpr (Kind != window_kind::maximum) {
       return T(0);
     } else if constexpr (std::is_integral_v<T>) {
       return lowest_v<Element>;
@@ -58,23 +67,27 @@ struct pool_reducer {
     }
   }
   [[nodiscard]] __device__ T combine(T total, T x) const {
-    if constexpr (Kind == pooling::average) {
+    if constexpr (Kind == window_kind::average) {
       return total + x;
-    } else if constexpr (Kind == pooling::lp) {
+    } else if constexpr (Kind == window_kind::lp) {
       const T magnitude = abs(x);
       if (p == 1) return total + magnitude;
       return total + (p == 2 ? x * x : pow(magnitude, static_cast<T>(p)));
+    } else if constexpr (Kind == window_kind::response) {
+      return total + x * x;
     } else if constexpr (std::is_same_v<T, float>) {
       return larger_f32(total, x);
     } else {
       return larger(total, x);
     }
   }
-  [[nodiscard]] __device__ T finish(T total, T counted) const {
-    if constexpr (Kind == pooling::average) return total / counted;
-    if constexpr (Kind == pooling::lp) {
+  /// The result of a window with `counted` taps. `x` is the element at its position.
+  [[nodiscard]] __device__ T finish(T total, T counted, T x) const {
+    if constexpr (Kind == window_kind::average) return total / counted;
+    if constexpr (Kind == window_kind::lp) {
       if (p != 1) return p == 2 ? sqrt(total) : pow(total, T(1) / static_cast<T>(p));
     }
+    if constexpr (Kind == window_kind::response) return x / pow(bias + alpha * total, beta);
     return total;
   }
 };
@@ -90,13 +103,13 @@ struct pool_units {
 };
 
 /// `Size` planes of a thread are read at once if they are a vector.
-template <class Element, pooling Kind, int Size, bool IsVector>
+template <class Element, window_kind Kind, int Size, bool IsVector>
 __global__ void __launch_bounds__(threads_per_block)
     pool_kernel(const __grid_constant__ pool_call call, const pool_units units, const Element* x,
                 Element* y) {
   using number = pool_number<Element>;
   using vector = element_vector<Element, Size>;
-  const pool_reducer<Kind, number> reducer{call.p};
+  const pool_reducer<Kind, number> reducer(call);
   for (std::int64_t unit = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
        unit < units.count; unit += static_cast<std::int64_t>(gridDim.x) * threads_per_block) {
     std::int64_t rest = unit;
@@ -119,14 +132,16 @@ __global__ void __launch_bounds__(threads_per_block)
     const std::int64_t distance = IsVector ? 1 : units.groups;  // between planes of the thread
     const auto& planes = call.planes[1];
     const Element* source = x + rest * call.planes[0].x_stride + plane * planes.x_stride;
+    const Element* position = source;  // of the window
     Element* target = y + rest * call.planes[0].y_stride + plane * planes.y_stride;
 #pragma unroll
     for (int i = 0; i < pool_call::max_axes; ++i) {
       const auto& axis = call.axes[i];
       taps[i] = taps_of(axis, outputs[i]);
       steps[i] = axis.dilation * axis.x_stride;
-      if (Kind == pooling::average) counted *= counted_taps(axis, taps[i], call.counts_padding);
+      if (Kind == window_kind::average) counted *= counted_taps(axis, taps[i], call.counts_padding);
       source += taps[i].start * axis.x_stride + taps[i].first * steps[i];
+      position += outputs[i] * axis.x_stride;
       target += outputs[i] * axis.y_stride;
     }
     // The planes of the thread: fewer at the end.
@@ -136,6 +151,18 @@ __global__ void __launch_bounds__(threads_per_block)
     }
     const std::int64_t source_distance = distance * planes.x_stride;
 
+    const auto load_planes = [&](const Element* tap) {
+      vector elements;
+      if constexpr (IsVector) {
+        elements = *reinterpret_cast<const vector*>(tap);
+      } else {
+#pragma unroll
+        for (int k = 0; k < Size; ++k) {
+          if (k < left) elements.elements[k] = tap[k * source_distance];
+        }
+      }
+      return elements;
+    };
     number totals[Size];
 #pragma unroll
     for (int k = 0; k < Size; ++k) {
@@ -150,32 +177,21 @@ __global__ void __launch_bounds__(threads_per_block)
         const Element* tap = row;
 #pragma unroll(IsVector ? 2 : 1)
         for (std::int64_t c = taps[2].first; c < taps[2].last; ++c, tap += steps[2]) {
-          if constexpr (IsVector) {
-            const vector v = *reinterpret_cast<const vector*>(tap);
+          const vector elements = load_planes(tap);
 #pragma unroll
-            for (int k = 0; k < Size; ++k) {
-              totals[k] = reducer.combine(totals[k], number_of(v.elements[k]));
-            }
-          } else {
-            // All loads first, so that they are in flight together.
-            Element elements[Size];
-#pragma unroll
-            for (int k = 0; k < Size; ++k) {
-              if (k < left) elements[k] = tap[k * source_distance];
-            }
-#pragma unroll
-            for (int k = 0; k < Size; ++k) {
-              totals[k] = reducer.combine(totals[k], number_of(elements[k]));
-            }
+          for (int k = 0; k < Size; ++k) {
+            totals[k] = reducer.combine(totals[k], number_of(elements.elements[k]));
           }
         }
       }
     }
     const auto divisor = static_cast<number>(counted);
     vector results;
+    if constexpr (Kind == window_kind::response) results = load_planes(position);
 #pragma unroll
     for (int k = 0; k < Size; ++k) {
-      results.elements[k] = element_of<Element>(reducer.finish(totals[k], divisor));
+      const number centre = Kind == window_kind::response ? number_of(results.elements[k]) : 0;
+      results.elements[k] = element_of<Element>(reducer.finish(totals[k], divisor, centre));
     }
     if constexpr (IsVector) {
       *reinterpret_cast<vector*>(target) = results;
@@ -237,15 +253,20 @@ void with_element(storage type, const Run& run) {
 }
 /// Calls `run` with an element and the constant of a kind that takes it.
 template <class Run>
-void with_kernel(storage type, pooling kind, const Run& run) {
+void with_kernel(storage type, window_kind kind, const Run& run) {
   with_element(type, [&](auto element) {
     if constexpr (!std::is_integral_v<decltype(element)>) {
-      if (kind == pooling::average) {
-        return run(element, std::integral_constant<pooling, pooling::average>());
+      if (kind == window_kind::average) {
+        return run(element, std::integral_constant<window_kind, window_kind::average>());
       }
-      if (kind == pooling::lp) return run(element, std::integral_constant<pooling, pooling::lp>());
+      if (kind == window_kind::lp) {
+        return run(element, std::integral_constant<window_kind, window_kind::lp>());
+      }
+      if (kind == window_kind::response) {
+        return run(element, std::integral_constant<window_kind, window_kind::response>());
+      }
     }
-    run(element, std::integral_constant<pooling, pooling::maximum>());
+    run(element, std::integral_constant<window_kind, window_kind::maximum>());
   });
 }
 
@@ -259,7 +280,8 @@ int load_pool() {
   };
   for (const auto type :
        {storage::f16, storage::bf16, storage::f32, storage::f64, storage::i8, storage::u8}) {
-    for (const auto kind : {pooling::maximum, pooling::average, pooling::lp}) {
+    for (const auto kind :
+         {window_kind::maximum, window_kind::average, window_kind::lp, window_kind::response}) {
       with_kernel(type, kind, [&](auto element, auto constant) {
         using element_type = decltype(element);
         constexpr auto value = decltype(constant)::value;

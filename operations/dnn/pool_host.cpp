@@ -36,7 +36,7 @@ struct window_maximum {
 
   [[nodiscard]] value term(T x) const { return x; }
   [[nodiscard]] value combine(value a, value b) const { return larger(a, b); }
-  [[nodiscard]] T finish(value total, std::int64_t) const { return total; }
+  [[nodiscard]] T finish(value total, std::int64_t, T) const { return total; }
   /// totals[i] = its combination with element i of all rows.
   void add_rows(const pool_rows<T>& rows, std::int64_t count, value* totals) const {
     if constexpr (std::is_same_v<T, float>) {
@@ -61,38 +61,50 @@ struct window_sum {
   using value = double;
   static constexpr value identity = 0;
 
-  pooling kind;
-  std::int64_t p;  // 1 for averages
+  window_kind kind;
+  std::int64_t p;  // 1 for averages, 2 for responses
+  double alpha;
+  double beta;
+  double bias;
 
   [[nodiscard]] value term(T x) const {
     const auto number = static_cast<double>(x);
-    if (kind == pooling::average) return number;
+    if (kind == window_kind::average) return number;
     if (p == 1) return std::abs(number);
     return p == 2 ? number * number : std::pow(std::abs(number), static_cast<double>(p));
   }
   [[nodiscard]] value combine(value a, value b) const { return a + b; }
-  [[nodiscard]] T finish(value total, std::int64_t counted) const {
-    if (kind == pooling::average) return static_cast<T>(total / static_cast<double>(counted));
+  /// The result of a window with `counted` taps. `x` is the element at its position.
+  [[nodiscard]] T finish(value total, std::int64_t counted, T x) const {
+    if (kind == window_kind::average) return static_cast<T>(total / static_cast<double>(counted));
+    if (kind == window_kind::response) {
+      const double base = bias + alpha * total;
+      // The usual power, without the call of `pow`.
+      const double divisor =
+          beta == 0.75 ? std::sqrt(base * std::sqrt(base)) : std::pow(base, beta);
+      return static_cast<T>(static_cast<double>(x) / divisor);
+    }
     if (p == 1) return static_cast<T>(total);
     return static_cast<T>(p == 2 ? std::sqrt(total)
                                  : std::pow(total, 1.0 / static_cast<double>(p)));
   }
-  /// y[i] = the result of a window with the total i and `counted` taps.
+  /// y[i] = the result of a window with the total i and `counted` taps, at whose position is y[i].
   void finish_each(const value* totals, std::int64_t count, std::int64_t counted, T* y) const {
     if constexpr (std::is_same_v<T, float>) {
-      if (kind == pooling::average || p == 1) {
-        const double factor = kind == pooling::average ? 1.0 / static_cast<double>(counted) : 1.0;
+      if (kind == window_kind::average || p == 1) {
+        const double factor =
+            kind == window_kind::average ? 1.0 / static_cast<double>(counted) : 1.0;
         return scale_f64(totals, count, factor, y);
       }
     }
-    for (std::int64_t i = 0; i < count; ++i) y[i] = finish(totals[i], counted);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = finish(totals[i], counted, y[i]);
   }
   void add_rows(const pool_rows<T>& rows, std::int64_t count, value* totals) const {
     if constexpr (std::is_same_v<T, float>) {
       if (p <= 2) {
-        const auto term = kind == pooling::average ? sum_term::number
-                          : p == 1                 ? sum_term::magnitude
-                                                   : sum_term::square;
+        const auto term = kind == window_kind::average ? sum_term::number
+                          : p == 1                     ? sum_term::magnitude
+                                                       : sum_term::square;
         return sum_rows_f32(term, {rows.x, rows.distance, rows.rows}, count, totals);
       }
     }
@@ -155,7 +167,7 @@ class pool_computation {
     reduce_columns(taps, line.offsets[1], first * last_axis().step - last_axis().before,
                    (outputs - 1) * last_axis().step + last_axis().reach() + 1);
     combine_columns(outputs);
-    const T* const results = finish(first, outputs, counted);
+    const T* const results = finish(line, outputs, counted);
     store_line(results, outputs, line.offsets[0]);
   }
 
@@ -192,7 +204,10 @@ class pool_computation {
       }
     }
     const auto all = counted * counted_taps(last_axis(), last, call_.counts_padding);
-    store<overflow::saturates>(call_.type, y_, window.offsets[0], reducer_.finish(total, all));
+    const bool has_centre = call_.kind == window_kind::response;
+    const T centre = has_centre ? load<T>(call_.type, x_, centre_of(window)) : T(0);
+    store<overflow::saturates>(call_.type, y_, window.offsets[0],
+                               reducer_.finish(total, all, centre));
   }
 
   /// Reduces the elements at each position from `start` on, of all rows of a window.
@@ -280,13 +295,20 @@ class pool_computation {
     return target;
   }
 
-  /// The results of windows from `first` on, whose taps along the other axes count as `counted`.
-  const T* finish(std::int64_t first, std::int64_t outputs, std::int64_t counted) {
+  /// The element of x at the position of a window of a response.
+  [[nodiscard]] std::int64_t centre_of(const map_position<5>& window) const {
+    auto offset = window.offsets[1];
+    for (int i = 0; i < 3; ++i) offset += window.offsets[2 + i] * call_.axes[i].x_stride;
+    return offset;
+  }
+  /// The results of a line, whose taps along the other axes count as `counted`.
+  const T* finish(const map_position<5>& line, std::int64_t outputs, std::int64_t counted) {
     if constexpr (std::is_same_v<Reducer, window_maximum<T>>) {
       return results_.data();
     } else {
       T* const finished = memory(row_, outputs * layout_.pixel);
-      count_taps(first, outputs);
+      if (call_.kind == window_kind::response) load_row(centre_of(line), outputs, finished);
+      count_taps(line.offsets[4], outputs);
       for (std::int64_t i = 0; i < outputs; ++i) {
         // Neighbouring windows with equal counts at once.
         const auto first = i;
@@ -401,9 +423,13 @@ void compute_pool_lines(const pool_call& call, const Reducer& reducer, const voi
 
 template <class T>
 void compute_pool_in(const pool_call& call, const void* x, void* y) {
-  if (call.kind == pooling::maximum) return compute_pool_lines(call, window_maximum<T>(), x, y);
-  const std::int64_t p = call.kind == pooling::average ? 1 : call.p;
-  compute_pool_lines(call, window_sum<T>{call.kind, p}, x, y);
+  if (call.kind == window_kind::maximum) {
+    return compute_pool_lines(call, window_maximum<T>(), x, y);
+  }
+  const std::int64_t p = call.kind == window_kind::average    ? 1
+                         : call.kind == window_kind::response ? 2
+                                                              : call.p;
+  compute_pool_lines(call, window_sum<T>{call.kind, p, call.alpha, call.beta, call.bias}, x, y);
 }
 
 }  // namespace

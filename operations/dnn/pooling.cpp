@@ -16,22 +16,7 @@ namespace sluice {
 namespace {
 
 using operations::pool_axis;
-using operations::pool_planes;
-
-/// The call of a pool, as traces see it.
-struct pooling_call : operations::pool_call {
-  [[nodiscard]] launch_facts facts() const noexcept {
-    launch_facts facts{.sizes = {planes[0].count * planes[1].count}};
-    // About four taps are computed in the time of one element.
-    facts.work = static_cast<double>(facts.sizes[0]) / 4;
-    for (std::size_t i = 0; i < max_axes; ++i) {
-      facts.sizes[i + 1] = axes[i].outputs;
-      facts.work *= static_cast<double>(axes[i].outputs) *
-                    static_cast<double>(std::min(axes[i].window, axes[i].extent));
-    }
-    return facts;
-  }
-};
+using operations::pooling_call;
 
 const tensor_spec& require_x(const pool& op, const inference& inference) {
   const auto& x = inference.require(op.x);
@@ -138,15 +123,10 @@ pooling_call infer(const pool& op, inference& inference) {
     y_shape.push_back(axes[i].outputs);
   }
   const auto& y = inference.result(op.y, x.type, y_shape, operations::memory_order(x));
+  if (y.size() == 0) return pooling_call::without_results(inference);
   pooling_call call;
-  if (y.size() == 0) {
-    inference.ignore(op.x);
-    inference.ignore(op.y);
-    call.planes[0].count = 0;
-    return call;
-  }
   call.type = operations::storage_of(x.type);
-  call.kind = op.kind;
+  call.kind = static_cast<operations::window_kind>(op.kind);
   call.p = op.p;
   call.counts_padding = op.count_padding;
   for (std::size_t i = 0; i < dimensions; ++i) {
@@ -181,11 +161,11 @@ pooling_call infer(const pool& op, inference& inference) {
 }
 
 void compute(const pooling_call& call, const launch_of<pool>& launch) {
-  if (call.planes[0].count == 0) return;
+  if (!call.has_results()) return;
   host::compute_pool(call, launch.get<const void>(&pool::x), launch.get<void>(&pool::y));
 }
 void enqueue(lane_libraries& libraries, const pooling_call& call, const launch_of<pool>& launch) {
-  if (call.planes[0].count == 0) return;
+  if (!call.has_results()) return;
   cuda::enqueue_pool(libraries, call, launch.get<const void>(&pool::x), launch.get<void>(&pool::y));
 }
 

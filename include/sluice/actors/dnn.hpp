@@ -6,6 +6,7 @@
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
 #include <sluice/operations/rotary_embedding.hpp>
@@ -18,7 +19,7 @@ namespace sluice {
 /// kernels for normalizations, pools and rotary embeddings. A build without the library answers
 /// `conv2d` with `unsupported`.
 using dnn_actor = operation_actor<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm,
-                                  batch_norm, pool, rotary_embedding>;
+                                  batch_norm, local_response_norm, pool, rotary_embedding>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -31,4 +32,5 @@ using dnn_actor = operation_actor<conv2d, softmax, log_softmax, layer_norm, rms_
 
 SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
                 sluice::log_softmax, sluice::layer_norm, sluice::rms_norm, sluice::group_norm,
-                sluice::batch_norm, sluice::pool, sluice::rotary_embedding)
+                sluice::batch_norm, sluice::local_response_norm, sluice::pool,
+                sluice::rotary_embedding)

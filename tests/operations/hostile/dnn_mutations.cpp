@@ -2,6 +2,7 @@
 #include "tests/operations/hostile/mutations.hpp"
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
 #include <sluice/operations/rotary_embedding.hpp>
@@ -286,6 +287,30 @@ operation_mutations channel_mutations(
   return std::move(mutations).take();
 }
 
+operation_mutations response_mutations() {
+  using norm = local_response_norm;
+  mutations_of<norm> mutations([](bench& test_bench) -> norm {
+    const auto type = test_bench.one_of({f16, bf16, f32});
+    const auto shape = test_bench.shape(4);
+    return {.x = test_bench.loose(type, shape),
+            .size = test_bench.extent(1, 5),
+            .y = test_bench.loose(type, shape)};
+  });
+  add_operands(mutations);
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
+    mutations.value(&norm::size, "size " + std::to_string(value), "size", value);
+  }
+  const std::vector<std::pair<std::string, double norm::*>> numbers{
+      {"alpha", &norm::alpha}, {"beta", &norm::beta}, {"bias", &norm::bias}};
+  for (const auto& [name, member] : numbers) {
+    for (const double value : {std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN(), 1e200}) {
+      mutations.value(member, name + " is " + std::to_string(value), name, value);
+    }
+  }
+  return std::move(mutations).take();
+}
+
 pool valid_pool(bench& test_bench) {
   const auto type = any_real(test_bench);
   const extents x{test_bench.extent(), test_bench.extent(), test_bench.extent(5, 7),
@@ -431,6 +456,7 @@ std::vector<operation_mutations> dnn_mutations() {
                                                {"variance", &batch_norm::variance},
                                                {"scale", &batch_norm::scale},
                                                {"bias", &batch_norm::bias}}));
+  all.push_back(response_mutations());
   all.push_back(pool_mutations());
   all.push_back(rotary_mutations());
   return all;
