@@ -15,7 +15,7 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
   if (convolution.makes_plans(service->runtime().device().id().kind)) {
     prepared.push_back(&convolution);
   }
-  return spawn_operations<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm,
+  return spawn_operations<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
                           batch_norm, local_response_norm, pool, rotary_embedding>(
       system, "sluice.dnn", std::move(service), std::move(trace), std::move(prepared));
 }

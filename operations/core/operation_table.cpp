@@ -29,6 +29,7 @@ std::vector<operation_description> describe_operations() {
                        "NCHW or channels-last, packs others"),
       describe<softmax>("exp(x) divided by its sum along a dimension", real_types, any_strides),
       describe<log_softmax>("logarithm of softmax", real_types, any_strides),
+      describe<lp_norm>("division by the norm along a dimension", real_types, any_strides),
       describe<layer_norm>("normalization over the last dimensions", real_types, any_strides),
       describe<rms_norm>("division by the root of the mean square", real_types, any_strides),
       describe<group_norm>("normalization over groups of channels", real_types, any_strides),

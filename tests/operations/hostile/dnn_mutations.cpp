@@ -220,16 +220,21 @@ void add_parameter(mutations_of<Operation>& mutations, const std::string& name,
 }
 
 template <class Operation>
-operation_mutations softmax_mutations() {
+operation_mutations axis_mutations() {
   mutations_of<Operation> mutations([](bench& test_bench) {
     const auto type = any_real(test_bench);
     const auto shape = test_bench.shape(3);
-    return Operation{.x = test_bench.loose(type, shape),
-                     .axis = test_bench.extent(-3, 2),
-                     .y = test_bench.loose(type, shape)};
+    Operation o{.x = test_bench.loose(type, shape), .axis = test_bench.extent(-3, 2)};
+    o.y = test_bench.loose(type, shape);
+    return o;
   });
   add_operands(mutations);
   add_axis(mutations);
+  if constexpr (requires { &Operation::p; }) {
+    for (const auto value : {std::int64_t{0}, std::int64_t{3}, std::int64_t{-1}, most, least}) {
+      mutations.value(&Operation::p, "p is " + std::to_string(value), "p", value);
+    }
+  }
   return std::move(mutations).take();
 }
 
@@ -446,8 +451,9 @@ operation_mutations rotary_mutations() {
 std::vector<operation_mutations> dnn_mutations() {
   std::vector<operation_mutations> all;
   all.push_back(conv2d_mutations());
-  all.push_back(softmax_mutations<softmax>());
-  all.push_back(softmax_mutations<log_softmax>());
+  all.push_back(axis_mutations<softmax>());
+  all.push_back(axis_mutations<log_softmax>());
+  all.push_back(axis_mutations<lp_norm>());
   all.push_back(layer_mutations<layer_norm>());
   all.push_back(layer_mutations<rms_norm>());
   all.push_back(
