@@ -16,7 +16,7 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
     prepared.push_back(&convolution);
   }
   return spawn_operations<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
-                          batch_norm, local_response_norm, pool, rotary_embedding>(
+                          batch_norm, local_response_norm, pool, adaptive_pool, rotary_embedding>(
       system, "sluice.dnn", std::move(service), std::move(trace), std::move(prepared));
 }
 

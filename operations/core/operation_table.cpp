@@ -38,6 +38,8 @@ std::vector<operation_description> describe_operations() {
                                     any_strides),
       describe<pool>("maximum, average or norm of windows",
                      "f16, bf16, f32, f64; maximum: also i8, u8", any_strides),
+      describe<adaptive_pool>("pool of a given number of windows",
+                              "f16, bf16, f32, f64; maximum: also i8, u8", any_strides),
       describe<rotary_embedding>("pairs rotated by angles of positions", real_types, any_strides),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),

@@ -26,6 +26,9 @@ static_assert(static_cast<window_kind>(pooling::lp) == window_kind::lp, "enumera
 /// A dimension along which windows move. Distances and positions are in elements along the
 /// dimension.
 struct pool_axis {
+  /// The step of windows of equal shares of x, which may overlap.
+  static constexpr std::int64_t adaptive = 0;
+
   std::int64_t extent = 1;    ///< of x
   std::int64_t outputs = 1;   ///< extent of y
   std::int64_t window = 1;    ///< taps: elements of a window
@@ -86,6 +89,11 @@ struct pool_taps {
 }
 [[nodiscard]] SLUICE_HOST_DEVICE inline pool_taps taps_of(const pool_axis& axis,
                                                           std::int64_t output) noexcept {
+  if (axis.step == pool_axis::adaptive) {
+    const std::int64_t begin = divide(output * axis.extent, axis.outputs).value;
+    const std::int64_t last = divide((output + 1) * axis.extent - 1, axis.outputs).value;
+    return {begin, 0, last + 1 - begin};
+  }
   const std::int64_t start = output * axis.step - axis.before;
   const std::int64_t first = start < 0 ? taps_within(-start, axis.dilation) : 0;
   const std::int64_t end = taps_within(axis.extent - start, axis.dilation);

@@ -133,7 +133,8 @@ struct pool_lines {
   const auto& axis = call.axes[2];
   pool_lines layout;
   if (call.has_inner_planes()) layout.pixel = call.planes[1].count;
-  layout.has_columns = axis.reach() < most_elements / layout.pixel;
+  layout.has_columns =
+      axis.step != pool_axis::adaptive && axis.reach() < most_elements / layout.pixel;
   if (!layout.has_columns) return {};
   const auto beside = wanted_elements / layout.pixel - axis.reach() - 1;
   layout.outputs = std::clamp<std::int64_t>(beside / axis.step + 1, 1, axis.outputs);

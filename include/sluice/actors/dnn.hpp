@@ -20,7 +20,7 @@ namespace sluice {
 /// `conv2d` with `unsupported`.
 using dnn_actor =
     operation_actor<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
-                    batch_norm, local_response_norm, pool, rotary_embedding>;
+                    batch_norm, local_response_norm, pool, adaptive_pool, rotary_embedding>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -34,4 +34,4 @@ using dnn_actor =
 SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
                 sluice::log_softmax, sluice::lp_norm, sluice::layer_norm, sluice::rms_norm,
                 sluice::group_norm, sluice::batch_norm, sluice::local_response_norm, sluice::pool,
-                sluice::rotary_embedding)
+                sluice::adaptive_pool, sluice::rotary_embedding)

@@ -18,12 +18,13 @@ namespace sluice {
 ///     pool{.x = images, .kind = pooling::average, .window = {3, 3}, .before = {1, 1},
 ///          .after = {1, 1}}
 ///
-/// X has the shape (N, C, D1 … Dk) with k from 1 to 3, and the lists below have k numbers each, or
-/// none. Y has the shape (N, C, D1' … Dk'). Without `ceil_mode`, D' = ⌊(D + b + a − r − 1) / s⌋ + 1
-/// with the padding b and a, the stride s and the reach r = dilation · (window − 1). With it, the
-/// quotient is rounded up, but no window begins in the padding after X. These are the rules of
-/// MaxPool, AveragePool and LpPool of ONNX (opset 22) and of PyTorch. Their strides differ when
-/// they are left out: here and in ONNX they are 1, in PyTorch they are the window.
+/// X has the shape (N, C, D1 … Dk) with k from 1 to 3 and no D of 0. The lists below have k numbers
+/// each; all but the window may be left out. Y has the shape (N, C, D1' … Dk'). Without
+/// `ceil_mode`, D' = ⌊(D + b + a − r − 1) / s⌋ + 1 with the padding b and a, the stride s and the
+/// reach r = dilation · (window − 1). With it, the quotient is rounded up, but no window begins in
+/// the padding after X. These are the rules of MaxPool, AveragePool and LpPool of ONNX (opset 22)
+/// and of PyTorch. Their strides differ when they are left out: here and in ONNX they are 1, in
+/// PyTorch they are the window.
 ///
 /// Types: f16, bf16, f32 and f64, and for `maximum` also i8 and u8. A sum of f64 is computed in
 /// f64, one of the other types in f32 or f64; each result is rounded once. A window without
@@ -63,7 +64,35 @@ struct pool {
   }
 };
 
-/// The functions behind the operation.
+/// A number for each of a given number of windows that share the elements of X.
+///
+///     adaptive_pool{.x = images, .kind = pooling::average, .size = {7, 7}}
+///
+/// Along a dimension of D elements, window i of s consists of the elements from ⌊i · D / s⌋ to
+/// before ⌈(i + 1) · D / s⌉, as in AdaptiveAvgPool and AdaptiveMaxPool of PyTorch. X has the shape
+/// (N, C, D1 … Dk) with k from 1 to 3, and Y has the shape (N, C, s1 … sk). Types, layouts and
+/// aliasing: see `pool`.
+struct adaptive_pool {
+  operand x{};                      ///< X
+  pooling kind = pooling::average;  ///< what is made of a window
+  extents size{};                   ///< windows along each dimension, at least 1
+  std::int64_t p = 2;               ///< of the norm `lp`, at least 1; 2 for all other kinds
+  operand y{};                      ///< Y
+
+  /// All members, in order.
+  template <class = void>
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &adaptive_pool::x), parameter("kind", &adaptive_pool::kind),
+                           parameter("size", &adaptive_pool::size),
+                           parameter("p", &adaptive_pool::p), output("y", &adaptive_pool::y));
+  }
+};
+
+/// The functions behind the operations.
+///@{
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<pool>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(
+    operation_type<adaptive_pool>);
+///@}
 
 }  // namespace sluice

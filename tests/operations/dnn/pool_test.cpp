@@ -105,6 +105,19 @@ class pool_operation : public elementwise_test {
     return wanted;
   }
 
+  /// Compares the result of one window with its definition. Maxima are exact.
+  static ::testing::AssertionResult expect_close(const pool& op, const elements& x,
+                                                 const extents& index, const number& computed) {
+    const auto wanted = result_at(op, x, index);
+    const auto bound = bound_of(x.type(), wanted.value, wanted.magnitude, wanted.count);
+    if (same(computed.real(), to_real_type(x.type(), wanted.value)) ||
+        (op.kind != pooling::maximum && std::abs(computed.real() - wanted.value) <= bound)) {
+      return ::testing::AssertionSuccess();
+    }
+    return ::testing::AssertionFailure()
+           << computed.real() << " is not " << wanted.value << ", bound " << bound;
+  }
+
   void expect_pooled(pool op, const elements& x) {
     const auto shape = x.view().shape();
     extents y_shape{shape[0], shape[1]};
@@ -125,16 +138,7 @@ class pool_operation : public elementwise_test {
     ASSERT_EQ(result.shape(), y_shape);
     ASSERT_EQ(result.type(), x.type());
     expect_each(result, [&](const extents& index, const number& computed) {
-      const auto wanted = result_at(op, x, index);
-      const auto bound = op.kind == pooling::maximum
-                             ? 0
-                             : bound_of(x.type(), wanted.value, wanted.magnitude, wanted.count);
-      return same(computed.real(), to_real_type(x.type(), wanted.value)) ||
-                     (op.kind != pooling::maximum &&
-                      std::abs(computed.real() - wanted.value) <= bound)
-                 ? ::testing::AssertionSuccess()
-                 : ::testing::AssertionFailure()
-                       << computed.real() << " is not " << wanted.value << ", bound " << bound;
+      return expect_close(op, x, index, computed);
     });
     if (has_output) {
       expect_gaps_untouched(y);
@@ -257,6 +261,41 @@ TEST_P(pool_operation, of_long_lines) {
                   channels_last(element_type::f32, {1, 4'096, 70}, drawn::numbers));
     expect_pooled({.kind = kind, .window = {262'200}, .strides = {2}},
                   make_contiguous(element_type::f32, {1, 1, 262'204}, drawn::numbers));
+  }
+}
+
+TEST_P(pool_operation, of_a_number_of_windows) {
+  for (const auto type : pool_types) {
+    for (const auto kind : kinds) {
+      if (!takes(kind, type)) continue;
+      for (int round = 0; round < 12 && !HasFailure(); ++round) {
+        const auto dimensions = between(1, 3);
+        extents shape{between(1, 3), between(1, 9)};
+        adaptive_pool op{.kind = kind};
+        for (std::int64_t i = 0; i < dimensions; ++i) {
+          shape.push_back(between(1, 9));
+          op.size.push_back(between(1, 7));
+        }
+        const auto x = make(type, shape, numbers_for(kind));
+        op.x = x.view();
+        SCOPED_TRACE(std::string(to_string(type)) + " " + to_string(shape) + " size " +
+                     to_string(op.size));
+        const auto result = run(test_executor(), op);
+        expect_order_of(x.view(), result);
+        expect_each(result, [&](const extents& index, const number& computed) {
+          // The window of the result, as one without padding that begins at its first element.
+          pool one{.kind = kind};
+          auto begin = index;
+          for (std::size_t i = 0; i < op.size.size(); ++i) {
+            const auto d = i + 2;
+            const auto end = ((index[d] + 1) * shape[d] + op.size[i] - 1) / op.size[i];
+            begin[d] = index[d] * shape[d] / op.size[i];
+            one.window.push_back(end - begin[d]);
+          }
+          return expect_close(one, x, begin, computed);
+        });
+      }
+    }
   }
 }
 
@@ -391,6 +430,16 @@ TEST_P(pool_operation, refusals) {
   refuse("count_padding: is true", {.x = x, .window = {2, 2}, .count_padding = true});
   refuse("p: is 0", {.x = x, .kind = pooling::lp, .window = {2, 2}, .p = 0});
   refuse("p: is 1", {.x = x, .window = {2, 2}, .p = 1});
+  const auto refuse_adaptive = [&](const std::string& text, const adaptive_pool& adaptive) {
+    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(test_executor(), adaptive); }))
+        << text;
+  };
+  refuse_adaptive("size: is []", {.x = x});
+  refuse_adaptive("size: is [1, 0]", {.x = x, .size = {1, 0}});
+  refuse_adaptive("size: is [1, 9223372036854775807]", {.x = x, .size = {1, largest}});
+  refuse_adaptive("x: has the shape [2, 3, 5, 6]", {.x = x, .size = {1, 1, 1}});
+  refuse_adaptive("x: is of type u8", {.x = bytes, .size = {1, 1}});
+  refuse_adaptive("y: has the shape [2, 3, 5, 6]", {.x = x, .size = {2, 2}, .y = x});
   refuse("y: is of type u8", {.x = x, .window = {2, 2}, .y = bytes});
   refuse("y: has the shape [2, 3, 5, 6]", {.x = x, .window = {2, 2}, .y = x});
   refuse("y: ", {.x = x, .window = {1, 1}, .y = x});

@@ -401,6 +401,30 @@ operation_mutations pool_mutations() {
   return std::move(mutations).take();
 }
 
+operation_mutations adaptive_mutations() {
+  mutations_of<adaptive_pool> mutations([](bench& test_bench) -> adaptive_pool {
+    const auto type = any_real(test_bench);
+    const extents shape{2, 2, test_bench.extent(), test_bench.extent()};
+    return {.x = test_bench.loose(type, shape),
+            .size = {3, 2},
+            .y = test_bench.loose(type, {2, 2, 3, 2})};
+  });
+  add_operands(mutations);
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least, most}) {
+    mutations.value(&adaptive_pool::size, std::to_string(value) + " windows", "size", {3, value});
+  }
+  mutations.value(&adaptive_pool::size, "no size", "size", {});
+  mutations.value(&adaptive_pool::size, "a size of one number", "x", {3});
+  mutations.value(&adaptive_pool::size, "a size of four numbers", "size", {1, 1, 1, 1});
+  mutations.value(&adaptive_pool::kind, "kind 3", "kind", static_cast<pooling>(3));
+  mutations.value(&adaptive_pool::p, "p is 1", "p", 1);
+  mutations.add("a new y of 2^60 rows", bad, "y", [](adaptive_pool& o, bench&) {
+    o.size = {std::int64_t{1} << 60U, 2};
+    o.y = {};
+  });
+  return std::move(mutations).take();
+}
+
 operation_mutations rotary_mutations() {
   mutations_of<rotary_embedding> mutations([](bench& test_bench) -> rotary_embedding {
     const auto type = any_real(test_bench);
@@ -464,6 +488,7 @@ std::vector<operation_mutations> dnn_mutations() {
                                                {"bias", &batch_norm::bias}}));
   all.push_back(response_mutations());
   all.push_back(pool_mutations());
+  all.push_back(adaptive_mutations());
   all.push_back(rotary_mutations());
   return all;
 }
