@@ -8,14 +8,16 @@ namespace sluice {
 dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> service,
                     std::shared_ptr<kernel_trace> trace) {
   if (service == nullptr) throw invalid_argument("service", "is null");
-  std::vector<const operation_descriptor*> prepared{&descriptor_of(operation_type<softmax>{})};
+  std::vector<const operation_descriptor*> prepared{
+      &descriptor_of(operation_type<softmax>{}), &descriptor_of(operation_type<pool>{}),
+      &descriptor_of(operation_type<rotary_embedding>{})};
   const auto& convolution = descriptor_of(operation_type<conv2d>{});
   if (convolution.makes_plans(service->runtime().device().id().kind)) {
     prepared.push_back(&convolution);
   }
-  return spawn_operations<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm,
-                          batch_norm>(system, "sluice.dnn", std::move(service), std::move(trace),
-                                      std::move(prepared));
+  return spawn_operations<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
+                          batch_norm, local_response_norm, pool, adaptive_pool, rotary_embedding>(
+      system, "sluice.dnn", std::move(service), std::move(trace), std::move(prepared));
 }
 
 }  // namespace sluice

@@ -16,6 +16,7 @@
 #include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/normalization.hpp>
@@ -26,12 +27,15 @@
 #include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/operation_table.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/pool.hpp>
+#include <sluice/operations/pooling.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/program_step.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/rng.hpp>
+#include <sluice/operations/rotary_embedding.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>
 #include <sluice/operations/sort.hpp>

@@ -136,10 +136,11 @@ void require_channels(inference& inference, const operand& operand, const tensor
   require_parameter(inference, operand, x, s->shape);
 }
 
-template <class Operation, normalization Kind>
-normalization_call infer_softmax(const Operation& op, inference& inference) {
-  const auto& x =
-      require_x(inference, op.x, Kind == normalization::softmax ? "softmax" : "log_softmax", 1);
+/// A normalization along a dimension.
+template <class Operation>
+normalization_call infer_axis(normalization kind, std::string_view name, const Operation& op,
+                              inference& inference) {
+  const auto& x = require_x(inference, op.x, name, 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   const auto& y = result_like(inference, op.y, op.x, x);
   if (x.size() == 0) return empty_call(inference);
@@ -148,7 +149,19 @@ normalization_call infer_softmax(const Operation& op, inference& inference) {
   for (std::size_t d = 0; d < x.rank(); ++d) {
     (d == axis ? elements : rows).add(x.shape[d], y.strides[d], x.strides[d], 0);
   }
-  return make_normalization(Kind, x.type, rows, elements, 0);
+  return make_normalization(kind, x.type, rows, elements, 0);
+}
+normalization_call infer_softmax(const softmax& op, inference& inference) {
+  return infer_axis(normalization::softmax, "softmax", op, inference);
+}
+normalization_call infer_log_softmax(const log_softmax& op, inference& inference) {
+  return infer_axis(normalization::log_softmax, "log_softmax", op, inference);
+}
+normalization_call infer_lp_norm(const lp_norm& op, inference& inference) {
+  if (op.p != 1 && op.p != 2) {
+    throw invalid_argument("p", "is " + std::to_string(op.p) + ", but must be 1 or 2");
+  }
+  return infer_axis(op.p == 1 ? normalization::l1 : normalization::l2, "lp_norm", op, inference);
 }
 
 /// A layer or RMS normalization, with the elements from the dimension `axis` on.
@@ -271,12 +284,13 @@ const operation_descriptor& describe_normalization(std::string_view name) {
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<softmax>) {
-  return describe_normalization<softmax, infer_softmax<softmax, normalization::softmax>>("softmax");
+  return describe_normalization<softmax, infer_softmax>("softmax");
 }
 const operation_descriptor& descriptor_of(operation_type<log_softmax>) {
-  return describe_normalization<log_softmax,
-                                infer_softmax<log_softmax, normalization::log_softmax>>(
-      "log_softmax");
+  return describe_normalization<log_softmax, infer_log_softmax>("log_softmax");
+}
+const operation_descriptor& descriptor_of(operation_type<lp_norm>) {
+  return describe_normalization<lp_norm, infer_lp_norm>("lp_norm");
 }
 const operation_descriptor& descriptor_of(operation_type<layer_norm>) {
   return describe_normalization<layer_norm, infer_layer_norm>("layer_norm");

@@ -3,6 +3,7 @@
 
 #include "operations/elementwise/strided_map.hpp"
 
+#include <cmath>
 #include <cstdint>
 
 // Normalizations of rows: the elements that share a maximum, a mean or a variance. Kernels include
@@ -20,7 +21,19 @@ enum class normalization : std::uint8_t {
   layer,  ///< with the mean and the variance of the row
   rms,    ///< with the mean of squares
   batch,  ///< with a mean and a variance of the channel
+  l1,     ///< divided by the sum of magnitudes
+  l2,     ///< divided by the root of the sum of squares
 };
+
+[[nodiscard]] SLUICE_HOST_DEVICE constexpr bool divides_by_norm(normalization kind) noexcept {
+  return kind == normalization::l1 || kind == normalization::l2;
+}
+/// The factor of a row whose magnitudes or squares have the sum `total`. Rows of zeros remain.
+template <class T>
+[[nodiscard]] SLUICE_HOST_DEVICE inline T norm_factor(normalization kind, T total) noexcept {
+  if (total == T(0)) return T(0);
+  return T(1) / (kind == normalization::l1 ? total : std::sqrt(total));
+}
 
 /// A normalization. Operand 0 is y, operand 1 is x, and operand 2 stands for scale, bias, mean and
 /// variance, which lie alike. The first `row_rank` dimensions are those of the rows.

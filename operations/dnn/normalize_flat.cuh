@@ -217,7 +217,7 @@ template <class Element, int Kept>
     float count;
     float shift;        // of the warp's elements
     float differences;  // the sum of x - shift
-    float squares;      // the sum of its square
+    float squares;      // the sum of its square, or of its magnitude
   };
   __shared__ part memory[most_threads / warp_size];
   part warp_part{0, 0, 0, 0};
@@ -237,7 +237,8 @@ template <class Element, int Kept>
     for (int j = 0; j < x.size; ++j) {
       const float difference = x(k, j) - warp_part.shift;
       warp_part.differences += difference;
-      warp_part.squares += difference * difference;
+      warp_part.squares +=
+          call.kind == normalization::l1 ? fabsf(difference) : difference * difference;
     }
   });
   warp_part.squares = combined_in_warp(warp_part.squares, lanes, add_numbers());
@@ -252,11 +253,12 @@ template <class Element, int Kept>
   for (int i = 0; i < parts.size(); ++i) {
     const part& p = parts[i];
     squares += p.squares;
-    if (call.kind == normalization::rms) continue;
+    if (call.kind != normalization::layer) continue;
     const float distance = p.shift - shift;
     differences += p.differences + p.count * distance;
     squares += distance * (2 * p.differences + p.count * distance);
   }
+  if (divides_by_norm(call.kind)) return {0, 0, norm_factor(call.kind, squares)};
   squares /= count;
   float residual = 0;
   if (call.kind == normalization::layer) {

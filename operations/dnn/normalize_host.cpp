@@ -51,6 +51,12 @@ struct row_loops<float> {
   static double sum(const float* x, std::int64_t count) {
     return sum_f32(sum_term::number, x, count);
   }
+  static double magnitudes(const float* x, std::int64_t count) {
+    return sum_f32(sum_term::magnitude, x, count);
+  }
+  static double squares(const float* x, std::int64_t count) {
+    return sum_f32(sum_term::square, x, count);
+  }
   static double exponentials(const float* x, std::int64_t count, float shift, float* y) {
     return exponentials_f32(x, count, shift, y);
   }
@@ -77,6 +83,12 @@ struct row_loops<double> {
   }
   static double sum(const double* x, std::int64_t count) {
     return sum_of(count, [&](std::int64_t i) { return x[i]; });
+  }
+  static double magnitudes(const double* x, std::int64_t count) {
+    return sum_of(count, [&](std::int64_t i) { return std::abs(x[i]); });
+  }
+  static double squares(const double* x, std::int64_t count) {
+    return sum_of(count, [&](std::int64_t i) { return x[i] * x[i]; });
   }
   static double exponentials(const double* x, std::int64_t count, double shift, double* y) {
     return sum_of(count, [&](std::int64_t i) {
@@ -151,6 +163,12 @@ class row_computation {
         map.shift = load<T>(call_.type, addresses_.mean, row.offsets[2]);
         map.factor = factor_of(
             static_cast<double>(load<T>(call_.type, addresses_.variance, row.offsets[2])));
+        break;
+      case normalization::l1:
+        map.factor = static_cast<T>(norm_factor(call_.kind, loops::magnitudes(x, call_.count)));
+        break;
+      case normalization::l2:
+        map.factor = static_cast<T>(norm_factor(call_.kind, loops::squares(x, call_.count)));
         break;
     }
     apply(map, source, y, row.offsets[2]);

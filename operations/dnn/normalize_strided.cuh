@@ -127,14 +127,17 @@ __global__ void __launch_bounds__(most_threads)
       }
       for_each_value([&](const map_position<3>&, T value) {
         const double difference = static_cast<double>(value) - mean;
-        variance += difference * difference;
+        variance += call.kind == normalization::l1 ? fabs(difference) : difference * difference;
       });
-      variance = combined(variance, lanes, add_numbers()) / count;
+      variance = combined(variance, lanes, add_numbers());
+      if (!divides_by_norm(call.kind)) variance /= count;
     }
     // The mean in two numbers, so that the difference of large numbers is exact.
     const T shift = static_cast<T>(mean);
     const T residual = static_cast<T>(mean - static_cast<double>(shift));
-    const T factor = static_cast<T>(reciprocal_root(variance + call.epsilon));
+    const T factor =
+        static_cast<T>(divides_by_norm(call.kind) ? norm_factor(call.kind, variance)
+                                                  : reciprocal_root(variance + call.epsilon));
     for_each_value([&](const map_position<3>& element, T value) {
       T result = (value - shift - residual) * factor;
       if (addresses.scale != nullptr) result *= parameter_at(addresses.scale, element);

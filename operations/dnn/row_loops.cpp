@@ -123,6 +123,23 @@ void map_row_f32(const host::row_map<float>& map, const float* x, std::int64_t c
   map_row(map, x, count, y, constant_scale, constant_bias);
 }
 
+void add_f64(const double* x, std::int64_t count, double* y) {
+  SLUICE_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+void scale_f64(const double* x, std::int64_t count, double factor, float* y) {
+  SLUICE_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] * factor);
+}
+void every_second_f32(const float* x, std::int64_t count, float* y) {
+  SLUICE_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[2 * i];
+}
+void every_second_f64(const double* x, std::int64_t count, double* y) {
+  SLUICE_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[2 * i];
+}
+
 }  // namespace sluice::operations::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -131,6 +148,10 @@ namespace sluice::operations {
 HWY_EXPORT(exponentials_f32);
 HWY_EXPORT(deviations_f32);
 HWY_EXPORT(map_row_f32);
+HWY_EXPORT(add_f64);
+HWY_EXPORT(scale_f64);
+HWY_EXPORT(every_second_f32);
+HWY_EXPORT(every_second_f64);
 }  // namespace sluice::operations
 
 namespace sluice::host {
@@ -145,6 +166,18 @@ deviation_sums deviations_f32(const float* x, std::int64_t count, float shift) {
 }
 void map_row_f32(const row_map<float>& map, const float* x, std::int64_t count, float* y) {
   HWY_DYNAMIC_DISPATCH(map_row_f32)(map, x, count, y);
+}
+void add_f64(const double* x, std::int64_t count, double* y) {
+  HWY_DYNAMIC_DISPATCH(add_f64)(x, count, y);
+}
+void scale_f64(const double* x, std::int64_t count, double factor, float* y) {
+  HWY_DYNAMIC_DISPATCH(scale_f64)(x, count, factor, y);
+}
+void every_second(const float* x, std::int64_t count, float* y) {
+  HWY_DYNAMIC_DISPATCH(every_second_f32)(x, count, y);
+}
+void every_second(const double* x, std::int64_t count, double* y) {
+  HWY_DYNAMIC_DISPATCH(every_second_f64)(x, count, y);
 }
 
 }  // namespace sluice::host

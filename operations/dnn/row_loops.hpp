@@ -32,4 +32,14 @@ struct row_map {
 };
 void map_row_f32(const row_map<float>& map, const float* x, std::int64_t count, float* y);
 
+/// y[i] += x[i].
+void add_f64(const double* x, std::int64_t count, double* y);
+/// y[i] = x[i] · factor, rounded.
+void scale_f64(const double* x, std::int64_t count, double factor, float* y);
+/// y[i] = x[2 · i].
+///@{
+void every_second(const float* x, std::int64_t count, float* y);
+void every_second(const double* x, std::int64_t count, double* y);
+///@}
+
 }  // namespace sluice::host

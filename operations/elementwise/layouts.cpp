@@ -56,6 +56,20 @@ std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t r
   return static_cast<std::size_t>(axis < 0 ? axis + dimensions : axis);
 }
 
+extents memory_order(const tensor_spec& s) {
+  extents order;
+  for (std::size_t d = 0; d < s.rank(); ++d) {
+    if (s.strides[d] == 0 && s.shape[d] > 1) return {};
+    order.push_back(static_cast<std::int64_t>(d));
+  }
+  std::sort(order.data(), order.data() + order.size(), [&](std::int64_t a, std::int64_t b) {
+    const auto a_stride = s.strides[static_cast<std::size_t>(a)];
+    const auto b_stride = s.strides[static_cast<std::size_t>(b)];
+    return a_stride != b_stride ? a_stride > b_stride : a < b;
+  });
+  return order;
+}
+
 strided_dimensions merged(const extents& shape, const extents* strides, std::size_t operands) {
   strided_dimensions result;
   // Beside an extent of 0, the product of the others may overflow.

@@ -56,6 +56,10 @@ void require_same_type(const inference& inference, const operand& operand, const
 /// @throws error `invalid_argument` with the name `name` if there is none
 [[nodiscard]] std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t rank);
 
+/// The dimensions in the order of memory, the outermost one first: the `order` of a result that
+/// lies as `s` does. None, which stands for row-major, if elements are repeated.
+[[nodiscard]] extents memory_order(const tensor_spec& s);
+
 /// Dimensions with the strides of several operands.
 struct strided_dimensions {
   static constexpr std::size_t max_operands = 4;

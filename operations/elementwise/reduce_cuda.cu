@@ -107,28 +107,6 @@ struct strided_elements {
     }
   }
 };
-/// The larger and the smaller number in f32, as `larger` and `smaller` order them.
-///@{
-[[nodiscard]] __device__ inline float larger_f32(float a, float b) {
-#if __CUDA_ARCH__ >= 800
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-#else
-  return larger(a, b);
-#endif
-}
-[[nodiscard]] __device__ inline float smaller_f32(float a, float b) {
-#if __CUDA_ARCH__ >= 800
-  float result;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-#else
-  return smaller(a, b);
-#endif
-}
-///@}
-
 /// The sum of the elements of a vector.
 template <class Element, int Size>
 [[nodiscard]] __device__ double sum_of(const element_vector<Element, Size>& v) {

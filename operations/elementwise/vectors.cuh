@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/arithmetic.hpp"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -33,6 +35,28 @@ __device__ inline void put_f32(__half& target, float value) {
 __device__ inline void put_f32(__nv_bfloat16& target, float value) {
   target = __float2bfloat16_rn(value);
 }
+
+/// The larger and the smaller number in f32, as `larger` and `smaller` order them.
+///@{
+[[nodiscard]] __device__ inline float larger_f32(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return larger(a, b);
+#endif
+}
+[[nodiscard]] __device__ inline float smaller_f32(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return smaller(a, b);
+#endif
+}
+///@}
 
 }  // namespace
 }  // namespace sluice::operations

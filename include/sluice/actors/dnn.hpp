@@ -6,16 +6,21 @@
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/normalization.hpp>
+#include <sluice/operations/pool.hpp>
+#include <sluice/operations/rotary_embedding.hpp>
 
 #include <memory>
 
 namespace sluice {
 
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host, and our own
-/// kernels for normalizations. A build without the library answers `conv2d` with `unsupported`.
+/// kernels for normalizations, pools and rotary embeddings. A build without the library answers
+/// `conv2d` with `unsupported`.
 using dnn_actor =
-    operation_actor<conv2d, softmax, log_softmax, layer_norm, rms_norm, group_norm, batch_norm>;
+    operation_actor<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
+                    batch_norm, local_response_norm, pool, adaptive_pool, rotary_embedding>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -27,5 +32,6 @@ using dnn_actor =
 }  // namespace sluice
 
 SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
-                sluice::log_softmax, sluice::layer_norm, sluice::rms_norm, sluice::group_norm,
-                sluice::batch_norm)
+                sluice::log_softmax, sluice::lp_norm, sluice::layer_norm, sluice::rms_norm,
+                sluice::group_norm, sluice::batch_norm, sluice::local_response_norm, sluice::pool,
+                sluice::adaptive_pool, sluice::rotary_embedding)

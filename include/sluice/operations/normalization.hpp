@@ -52,6 +52,26 @@ struct log_softmax {
   }
 };
 
+/// X divided by its norm along a dimension: the sum of magnitudes with p = 1, or the root of the
+/// sum of squares with p = 2. Zeros remain if all elements along the dimension are 0.
+///
+///     lp_norm{.x = features}
+///
+/// LpNormalization of ONNX. Types, layouts and aliasing: see `softmax`.
+struct lp_norm {
+  operand x{};             ///< X, with at least one dimension
+  std::int64_t axis = -1;  ///< dimension; negative: from the last
+  std::int64_t p = 2;      ///< 1 or 2
+  operand y{};             ///< Y, of the shape of X
+
+  /// All members, in order.
+  template <class = void>
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &lp_norm::x), parameter("axis", &lp_norm::axis),
+                           parameter("p", &lp_norm::p), output("y", &lp_norm::y));
+  }
+};
+
 /// (X - mean) / √(variance + epsilon) · scale + bias, with the mean and the variance of the
 /// elements along the dimension `axis` and those after it.
 ///
@@ -151,6 +171,7 @@ struct batch_norm {
 ///@{
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<softmax>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<log_softmax>);
+[[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<lp_norm>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<layer_norm>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<rms_norm>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<group_norm>);

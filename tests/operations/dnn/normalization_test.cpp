@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/dnn/real_numbers.hpp"
 #include "tests/operations/elementwise/elements.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -8,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,24 +19,6 @@
 
 namespace sluice::test {
 namespace {
-
-constexpr std::array real_types{element_type::f16, element_type::bf16, element_type::f32,
-                                element_type::f64};
-
-/// How far a result may be from `wanted`, which it stands for. `magnitude` is that of the numbers
-/// from which it is computed.
-long double bound_of(element_type type, long double wanted, long double magnitude,
-                     std::int64_t count) {
-  const long double last = type == element_type::f16    ? 0x1p-11L
-                           : type == element_type::bf16 ? 0x1p-8L
-                           : type == element_type::f32  ? 0x1p-24L
-                                                        : 0x1p-53L;
-  // Computed in f32: beside the rounding of the result, a few units of f32.
-  const long double computed = type == element_type::f64 ? 0x1p-53L : 0x1p-24L;
-  const long double smallest = type == element_type::f16 ? 0x1p-25L : 0x1p-133L;
-  return std::abs(wanted) * last +
-         magnitude * computed * (16 + std::sqrt(static_cast<long double>(count))) + smallest;
-}
 
 class normalization_operation : public elementwise_test {
  protected:
@@ -161,6 +143,23 @@ class normalization_operation : public elementwise_test {
                       });
   }
 
+  void expect_lp_norm(element_type type, const extents& shape, std::size_t axis) {
+    for (const std::int64_t p : {1, 2}) {
+      expect_normalized(
+          lp_norm{.axis = axis_name(axis, shape.size()), .p = p}, draw(type, shape),
+          [&](const extents& index) { return without(index, axis); },
+          [&](const row& values) {
+            long double sum = 0;
+            for (const auto v : values) sum += p == 1 ? std::abs(v) : v * v;
+            return p == 1 ? sum : std::sqrt(sum);
+          },
+          [](long double norm, const extents&, long double value) {
+            const auto wanted = norm == 0 ? 0 : value / norm;
+            return wanted_number{wanted, std::abs(wanted)};
+          });
+    }
+  }
+
   void expect_layer_norm(element_type type, const extents& shape, std::size_t axis) {
     const auto tail = tail_of(shape, axis);
     const auto row_of = [&](const extents& index) {
@@ -236,14 +235,15 @@ class normalization_operation : public elementwise_test {
   bool has_gaps_ = true;
 };
 
-TEST_P(normalization_operation, softmax_of_all_types_axes_and_strides) {
+TEST_P(normalization_operation, axes_of_all_types_and_strides) {
   for (const auto type : real_types) {
     for (int round = 0; round < 15; ++round) {
       const auto shape = random_shape(1);
       SCOPED_TRACE(std::string(to_string(type)) + " " + to_string(shape));
-      expect_softmax(
-          type, shape,
-          static_cast<std::size_t>(between(0, static_cast<std::int64_t>(shape.size()) - 1)));
+      const auto axis =
+          static_cast<std::size_t>(between(0, static_cast<std::int64_t>(shape.size()) - 1));
+      expect_softmax(type, shape, axis);
+      expect_lp_norm(type, shape, axis);
     }
   }
 }
@@ -284,6 +284,7 @@ TEST_P(normalization_operation, long_rows) {
       if (count > 10'000 && between(0, 1) != 0) continue;
       expect_softmax(type, {rows, count}, 1);
       expect_layer_norm(type, {rows, count}, 1);
+      expect_lp_norm(type, {rows, count}, 1);
     }
   }
   // Columns: neighbouring elements belong to different rows.
@@ -346,7 +347,14 @@ TEST_P(normalization_operation, special_values) {
     EXPECT_EQ(kinds_of_results(nan, layer_norm{}), (counts{{"nan", count}}));
     EXPECT_EQ(kinds_of_results(infinite, layer_norm{}), (counts{{"nan", count}}));
     EXPECT_EQ(kinds_of_results(infinite, rms_norm{}), (counts{{"nan", 1}, {"0", count - 1}}));
+    EXPECT_EQ(kinds_of_results(nan, lp_norm{}), (counts{{"nan", count}}));
+    EXPECT_EQ(kinds_of_results(infinite, lp_norm{.p = 1}), (counts{{"nan", 1}, {"0", count - 1}}));
     auto all = make_contiguous(element_type::f32, {count});
+    all.set(std::vector<float>{0});
+    for (const std::int64_t p : {1, 2}) {
+      expect_elements(run(test_executor(), lp_norm{.x = all.view(), .p = p}),
+                      [](const extents&) { return number(0); });
+    }
     all.set(std::vector<float>{-infinite});
     expect_each(run(test_executor(), softmax{.x = all.view()}),
                 [](const extents&, const number& y) { return std::isnan(y.real()); });
@@ -416,6 +424,8 @@ TEST_P(normalization_operation, refusals) {
   refuse("y: ", layer_norm{.x = x, .y = six});
   refuse("scale: has the shape [3]", layer_norm{.x = x, .scale = three});
   refuse("bias: is of type f16", layer_norm{.x = x, .bias = half, .axis = 1});
+  refuse("p: is 3", lp_norm{.x = x, .p = 3});
+  refuse("axis: 3 is not", lp_norm{.x = x, .axis = 3});
   refuse("epsilon: is -1", layer_norm{.x = x, .epsilon = -1});
   refuse("epsilon: is nan", rms_norm{.x = x, .epsilon = std::nan("")});
   refuse("epsilon: is inf", group_norm{.x = x, .epsilon = HUGE_VAL});

@@ -114,5 +114,29 @@ TEST_F(row_loops, maps) {
   }
 }
 
+TEST_F(row_loops, of_f64_and_every_second_element) {
+  for (const std::size_t n : counts) {
+    const auto numbers_f32 = numbers(2 * n + 1, -1, 1);
+    const std::vector<double> x(numbers_f32.begin(), numbers_f32.end());
+    const auto count = static_cast<std::int64_t>(n);
+    for_each_vector_target([&] {
+      std::vector<double> sums(n, 0.25);
+      host::add_f64(x.data(), count, sums.data());
+      std::vector<float> scaled(n);
+      host::scale_f64(x.data(), count, 1.0 / 3, scaled.data());
+      std::vector<float> halves(n);
+      host::every_second(numbers_f32.data(), count, halves.data());
+      std::vector<double> halves_f64(n);
+      host::every_second(x.data(), count, halves_f64.data());
+      for (std::size_t i = 0; i < n; ++i) {
+        EXPECT_EQ(sums[i], x[i] + 0.25);
+        EXPECT_EQ(scaled[i], static_cast<float>(x[i] * (1.0 / 3)));
+        EXPECT_EQ(halves[i], numbers_f32[2 * i]);
+        EXPECT_EQ(halves_f64[i], x[2 * i]);
+      }
+    });
+  }
+}
+
 }  // namespace
 }  // namespace sluice::test

@@ -2,7 +2,10 @@
 #include "tests/operations/hostile/mutations.hpp"
 
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/normalization.hpp>
+#include <sluice/operations/pool.hpp>
+#include <sluice/operations/rotary_embedding.hpp>
 
 #include <initializer_list>
 #include <limits>
@@ -217,16 +220,21 @@ void add_parameter(mutations_of<Operation>& mutations, const std::string& name,
 }
 
 template <class Operation>
-operation_mutations softmax_mutations() {
+operation_mutations axis_mutations() {
   mutations_of<Operation> mutations([](bench& test_bench) {
     const auto type = any_real(test_bench);
     const auto shape = test_bench.shape(3);
-    return Operation{.x = test_bench.loose(type, shape),
-                     .axis = test_bench.extent(-3, 2),
-                     .y = test_bench.loose(type, shape)};
+    Operation o{.x = test_bench.loose(type, shape), .axis = test_bench.extent(-3, 2)};
+    o.y = test_bench.loose(type, shape);
+    return o;
   });
   add_operands(mutations);
   add_axis(mutations);
+  if constexpr (requires { &Operation::p; }) {
+    for (const auto value : {std::int64_t{0}, std::int64_t{3}, std::int64_t{-1}, most, least}) {
+      mutations.value(&Operation::p, "p is " + std::to_string(value), "p", value);
+    }
+  }
   return std::move(mutations).take();
 }
 
@@ -284,13 +292,192 @@ operation_mutations channel_mutations(
   return std::move(mutations).take();
 }
 
+operation_mutations response_mutations() {
+  using norm = local_response_norm;
+  mutations_of<norm> mutations([](bench& test_bench) -> norm {
+    const auto type = test_bench.one_of({f16, bf16, f32});
+    const auto shape = test_bench.shape(4);
+    return {.x = test_bench.loose(type, shape),
+            .size = test_bench.extent(1, 5),
+            .y = test_bench.loose(type, shape)};
+  });
+  add_operands(mutations);
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
+    mutations.value(&norm::size, "size " + std::to_string(value), "size", value);
+  }
+  const std::vector<std::pair<std::string, double norm::*>> numbers{
+      {"alpha", &norm::alpha}, {"beta", &norm::beta}, {"bias", &norm::bias}};
+  for (const auto& [name, member] : numbers) {
+    for (const double value : {std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN(), 1e200}) {
+      mutations.value(member, name + " is " + std::to_string(value), name, value);
+    }
+  }
+  return std::move(mutations).take();
+}
+
+pool valid_pool(bench& test_bench) {
+  const auto type = any_real(test_bench);
+  const extents x{test_bench.extent(), test_bench.extent(), test_bench.extent(5, 7),
+                  test_bench.extent(5, 7)};
+  const auto kind = test_bench.one_of({pooling::average, pooling::lp});
+  const bool ceil_mode = test_bench.coin();
+  const auto columns = (x[3] - 1) / 2 + (ceil_mode && x[3] % 2 == 0 ? 2 : 1);
+  return {.x = test_bench.loose(type, x),
+          .kind = kind,
+          .window = {2, 3},
+          .strides = {1, 2},
+          .before = {1, 2},
+          .after = {1, 0},
+          .dilation = {2, 1},
+          .ceil_mode = ceil_mode,
+          .count_padding = kind == pooling::average,
+          .p = kind == pooling::lp ? test_bench.extent(1, 3) : 2,
+          .y = test_bench.loose(type, {x[0], x[1], x[2], columns})};
+}
+operation_mutations pool_mutations() {
+  mutations_of<pool> mutations(valid_pool);
+  add_operands(mutations);
+  const std::vector<std::pair<std::string, extents pool::*>> lists{{"window", &pool::window},
+                                                                   {"strides", &pool::strides},
+                                                                   {"before", &pool::before},
+                                                                   {"after", &pool::after},
+                                                                   {"dilation", &pool::dilation}};
+  for (const auto& [name, member] : lists) {
+    mutations.value(member, name + " of one number", name == "window" ? "strides" : name, {1});
+    mutations.value(member, name + " of four numbers", name, {1, 1, 1, 1});
+    mutations.value(member, name + " is negative", name, {2, -1});
+    mutations.value(member, name + " is the least number", name, {least, 1});
+  }
+  for (const auto& [name, member] : {lists[0], lists[1], lists[4]}) {
+    mutations.value(member, name + " is 0", name, {0, 1});
+  }
+  mutations.value(&pool::window, "no window", "window", {});
+  for (const auto value :
+       {std::int64_t{20}, std::int64_t{1} << 31U, std::int64_t{1} << 62U, most}) {
+    mutations.value(&pool::window, "a window of " + std::to_string(value), "window", {2, value});
+    mutations.value(&pool::before, std::to_string(value) + " before", "before", {value, 0});
+    mutations.value(&pool::after, std::to_string(value) + " after", "after", {value, 0});
+    mutations.value(&pool::dilation, "a dilation of " + std::to_string(value), "window",
+                    {value, 1});
+  }
+  mutations.add("a dilation that overflows", bad, "window", [](pool& o, bench&) {
+    o.window = {3, 3};
+    o.dilation = {most, 1};
+  });
+  mutations.add("padding that overflows", bad, "after", [](pool& o, bench&) {
+    o.window = {most, 1};
+    o.before = {most - 1, 0};
+    o.after = {most - 1, 0};
+    o.dilation = {};
+  });
+  mutations.add("a new y that overflows", bad, "y", [](pool& o, bench&) {
+    o.window = {(std::int64_t{1} << 61U), 1};
+    o.before = o.after = {(std::int64_t{1} << 61U) - 1, 0};
+    o.dilation = {};
+    o.y = {};
+  });
+  mutations.add("a new y of 2^40 rows", errc::out_of_memory, "y", [](pool& o, bench&) {
+    o.window = {std::int64_t{1} << 40U, 1};
+    o.before = o.after = {(std::int64_t{1} << 40U) - 1, 0};
+    o.dilation = {};
+    o.y = {};
+  });
+  mutations.add("images without rows", bad, "x", [](pool& o, bench& test_bench) {
+    o.x = test_bench.empty(f32, {2, 2, 0, 5});
+    o.y = {};
+  });
+  for (const int value : {3, 255}) {
+    mutations.value(&pool::kind, "kind " + std::to_string(value), "kind",
+                    static_cast<pooling>(value));
+  }
+  mutations.add("padding of a norm that counts", bad, "count_padding", [](pool& o, bench&) {
+    o.kind = pooling::lp;
+    o.count_padding = true;
+  });
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
+    mutations.value(&pool::p, "p is " + std::to_string(value), "p", value);
+  }
+  return std::move(mutations).take();
+}
+
+operation_mutations adaptive_mutations() {
+  mutations_of<adaptive_pool> mutations([](bench& test_bench) -> adaptive_pool {
+    const auto type = any_real(test_bench);
+    const extents shape{2, 2, test_bench.extent(), test_bench.extent()};
+    return {.x = test_bench.loose(type, shape),
+            .size = {3, 2},
+            .y = test_bench.loose(type, {2, 2, 3, 2})};
+  });
+  add_operands(mutations);
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least, most}) {
+    mutations.value(&adaptive_pool::size, std::to_string(value) + " windows", "size", {3, value});
+  }
+  mutations.value(&adaptive_pool::size, "no size", "size", {});
+  mutations.value(&adaptive_pool::size, "a size of one number", "x", {3});
+  mutations.value(&adaptive_pool::size, "a size of four numbers", "size", {1, 1, 1, 1});
+  mutations.value(&adaptive_pool::kind, "kind 3", "kind", static_cast<pooling>(3));
+  mutations.value(&adaptive_pool::p, "p is 1", "p", 1);
+  mutations.add("a new y of 2^60 rows", bad, "y", [](adaptive_pool& o, bench&) {
+    o.size = {std::int64_t{1} << 60U, 2};
+    o.y = {};
+  });
+  return std::move(mutations).take();
+}
+
+operation_mutations rotary_mutations() {
+  mutations_of<rotary_embedding> mutations([](bench& test_bench) -> rotary_embedding {
+    const auto type = any_real(test_bench);
+    const auto rotated = 2 * test_bench.extent(2, 3);
+    const extents x{test_bench.extent(), test_bench.extent(), test_bench.extent(),
+                    rotated + test_bench.extent(0, 2)};
+    const auto rows = test_bench.extent(2, 4);
+    return {.x = test_bench.loose(type, x),
+            .cos = test_bench.loose(type, {rows, rotated / 2}),
+            .sin = test_bench.loose(type, {rows, rotated / 2}),
+            .positions = test_bench.loose(i64, {x[0], x[2]}),
+            .heads = test_bench.coin() ? x[1] : 0,
+            .rotated = rotated,
+            .interleaved = test_bench.coin(),
+            .y = test_bench.loose(type, x)};
+  });
+  add_operands(mutations);
+  add_parameter(mutations, "cos", &rotary_embedding::cos);
+  add_parameter(mutations, "sin", &rotary_embedding::sin);
+  mutations.value(&rotary_embedding::cos, "no cosines", "cos", operand());
+  mutations.value(&rotary_embedding::sin, "no sines", "sin", operand());
+  mutations.memory("positions", &rotary_embedding::positions);
+  for (const auto type : {u8, i32, u64, f32}) {
+    mutations.add("positions of " + std::string(to_string(type)), bad, "positions",
+                  [type](rotary_embedding& o, bench& test_bench) {
+                    o.positions = test_bench.make(type, o.positions.value().shape());
+                  });
+  }
+  mutations.add("positions of one more element", bad, "positions",
+                [](rotary_embedding& o, bench& test_bench) {
+                  const auto shape = o.positions.value().shape();
+                  o.positions = test_bench.make(i64, {shape[0], shape[1] + 1});
+                });
+  mutations.add("one more row of sines", bad, "sin", [](rotary_embedding& o, bench& test_bench) {
+    const auto shape = o.sin.value().shape();
+    o.sin = test_bench.make(o.x.value().type(), {shape[0] + 1, shape[1]});
+  });
+  for (const auto value : {std::int64_t{7}, std::int64_t{-1}, most, least}) {
+    mutations.value(&rotary_embedding::heads, std::to_string(value) + " heads", "heads", value);
+    mutations.value(&rotary_embedding::rotated, std::to_string(value) + " rotated", "rotated",
+                    value);
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> dnn_mutations() {
   std::vector<operation_mutations> all;
   all.push_back(conv2d_mutations());
-  all.push_back(softmax_mutations<softmax>());
-  all.push_back(softmax_mutations<log_softmax>());
+  all.push_back(axis_mutations<softmax>());
+  all.push_back(axis_mutations<log_softmax>());
+  all.push_back(axis_mutations<lp_norm>());
   all.push_back(layer_mutations<layer_norm>());
   all.push_back(layer_mutations<rms_norm>());
   all.push_back(
@@ -299,6 +486,10 @@ std::vector<operation_mutations> dnn_mutations() {
                                                {"variance", &batch_norm::variance},
                                                {"scale", &batch_norm::scale},
                                                {"bias", &batch_norm::bias}}));
+  all.push_back(response_mutations());
+  all.push_back(pool_mutations());
+  all.push_back(adaptive_mutations());
+  all.push_back(rotary_mutations());
   return all;
 }
 
