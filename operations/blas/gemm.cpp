@@ -46,22 +46,15 @@ bool extend(extents& stack, const tensor_spec& s) {
   return true;
 }
 
+/// The leading dimension of `lines` lines of elements, `step` elements apart.
+std::int64_t leading(std::int64_t lines, std::int64_t step, std::int64_t length) {
+  return std::max<std::int64_t>({1, length, lines > 1 ? step : 1});
+}
+
 /// How a matrix is stored, as a column-major BLAS sees it. Nothing for other strides.
 std::optional<operations::blas_matrix> stored(const tensor_spec& s) {
-  const auto rows = extent(s, 0);
-  const auto columns = extent(s, 1);
-  const auto leading = [](std::int64_t lines, std::int64_t step, std::int64_t length) {
-    return std::max<std::int64_t>({1, length, lines > 1 ? step : 1});
-  };
-  if ((columns <= 1 || stride(s, 1) == 1) && (rows <= 1 || stride(s, 0) >= columns)) {
-    return operations::blas_matrix{.leading = leading(rows, stride(s, 0), columns),
-                                   .transposed = true};
-  }
-  if ((rows <= 1 || stride(s, 0) == 1) && (columns <= 1 || stride(s, 1) >= rows)) {
-    return operations::blas_matrix{.leading = leading(columns, stride(s, 1), rows),
-                                   .transposed = false};
-  }
-  return std::nullopt;
+  const auto by_rows = operations::stored_by_rows(s);
+  return by_rows ? by_rows : operations::stored_by_columns(s);
 }
 
 /// The factor in the compute type of `type`.
@@ -99,6 +92,19 @@ element_type type_of_c(const gemm& op, const inference& inference, element_type 
 }
 
 }  // namespace
+
+std::optional<operations::blas_matrix> operations::stored_by_rows(const tensor_spec& s) {
+  const auto rows = extent(s, 0);
+  const auto columns = extent(s, 1);
+  if ((columns > 1 && stride(s, 1) != 1) || (rows > 1 && stride(s, 0) < columns)) return {};
+  return blas_matrix{.leading = leading(rows, stride(s, 0), columns), .transposed = true};
+}
+std::optional<operations::blas_matrix> operations::stored_by_columns(const tensor_spec& s) {
+  const auto rows = extent(s, 0);
+  const auto columns = extent(s, 1);
+  if ((rows > 1 && stride(s, 0) != 1) || (columns > 1 && stride(s, 1) < rows)) return {};
+  return blas_matrix{.leading = leading(columns, stride(s, 1), rows), .transposed = false};
+}
 
 operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   require_enumerator("new_c", op.new_c, layout::column_major);

@@ -9,6 +9,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <optional>
 
 namespace sluice::operations {
 
@@ -52,6 +53,13 @@ struct gemm_call {
             .work = work_of_products(products)};
   }
 };
+
+/// How a matrix that is stored by rows, or by columns, is stored, as a column-major BLAS sees it,
+/// without the distance. Nothing for other strides.
+///@{
+[[nodiscard]] std::optional<blas_matrix> stored_by_rows(const tensor_spec& s);
+[[nodiscard]] std::optional<blas_matrix> stored_by_columns(const tensor_spec& s);
+///@}
 
 /// C[i] = beta · C[i] of a call that does not multiply. It reads C unless beta is 0.
 [[nodiscard]] scale_call scaling_of(const gemm_call& call);

@@ -23,7 +23,8 @@ operation_description describe(std::string_view result, std::string_view types,
 
 std::vector<operation_description> describe_operations() {
   std::vector<operation_description> all{
-      describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices",
+      describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices; with bias, activation "
+                     "and residual",
                      "f16, bf16, f32, f64, c64, c128", "rows or columns contiguous, packs others"),
       describe<conv2d>("convolution of images, with bias and activation", "f32",
                        "NCHW or channels-last, packs others"),

@@ -72,7 +72,10 @@ void check_bias(const inference& inference, const operand& operand, std::int64_t
 conv2d_call infer(const conv2d& op, inference& inference) {
   const auto& x = require_f32(inference, op.x);
   const auto& w = require_f32(inference, op.w);
-  operations::require_enumerator("activation", op.activation, activation::relu);
+  operations::require_enumerator("activation", op.activation, activation::tanh);
+  if (op.activation > activation::relu) {
+    throw invalid_argument("activation", "is neither none nor relu, which conv2d takes");
+  }
   operations::require_enumerator("math", op.math, math_mode::tf32);
   const auto& g = op.geometry;
   const auto shape = conv2d_output_shape(x.shape, w.shape, g);
