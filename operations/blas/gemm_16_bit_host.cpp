@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/converted_matrix.hpp"
 #include "operations/blas/epilogue_host.hpp"
 #include "operations/blas/gemm_blocks.hpp"
 #include "operations/elementwise/f32_loops.hpp"
@@ -16,30 +17,6 @@ namespace {
 /// small.
 constexpr std::int64_t most_terms = 2048;
 
-/// Lines of a matrix as f32, one behind the other.
-class converted_matrix {
- public:
-  /// The part of `matrix` from (row, column) on, of element type `type`.
-  void load(operations::storage type, const void* first, const blas_matrix& matrix,
-            std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
-    const auto* const source = static_cast<const std::uint16_t*>(first);
-    const auto lines = matrix.transposed ? rows : columns;
-    length_ = matrix.transposed ? columns : rows;
-    elements_.resize(static_cast<std::size_t>(lines * length_));
-    const auto* line = element_address(source, matrix, row, column);
-    if (length_ == matrix.leading) return load_f32(type, line, lines * length_, elements_.data());
-    for (std::int64_t i = 0; i < lines; ++i, line += matrix.leading) {
-      load_f32(type, line, length_, &elements_[static_cast<std::size_t>(i * length_)]);
-    }
-  }
-  [[nodiscard]] const float* data() const noexcept { return elements_.data(); }
-  [[nodiscard]] blasint leading() const noexcept { return static_cast<blasint>(length_); }
-
- private:
-  std::vector<float> elements_;
-  std::int64_t length_ = 1;
-};
-
 /// The scratch memory of a thread.
 struct block_memory {
   converted_matrix first;
@@ -56,8 +33,8 @@ void multiply_block(const gemm_call& call, const void* first, const void* second
   memory.sums.resize(static_cast<std::size_t>(rows * columns));
   for (std::int64_t term = 0; term < call.k; term += most_terms) {
     const auto terms = std::min(most_terms, call.k - term);
-    memory.first.load(type, first, call.first, row, term, rows, terms);
-    memory.second.load(type, second, call.second, term, column, terms, columns);
+    memory.first.load(type, size_of(call.type), first, call.first, row, term, rows, terms);
+    memory.second.load(type, size_of(call.type), second, call.second, term, column, terms, columns);
     const library_call_scope scope({}, {});
     multiply(product<float>{operation(call.first), operation(call.second),
                             static_cast<blasint>(rows), static_cast<blasint>(columns),

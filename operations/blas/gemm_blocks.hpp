@@ -119,6 +119,9 @@ T factor(const std::complex<double>& value) {
   }
 }
 
+/// Computes products of integers, and zeros where there are none.
+void compute_integers(const gemm_call& call, const launch_of<gemm>& launch);
+
 /// What follows products; nothing without a call.
 struct product_epilogue {
   const operations::epilogue_call* call = nullptr;

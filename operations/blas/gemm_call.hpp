@@ -25,7 +25,7 @@ struct blas_matrix {
 ///
 /// A row-major C is the column-major Cᵀ = Bᵀ · Aᵀ, so `first` may be B and `second` A.
 struct gemm_call {
-  element_type type = element_type::f32;    ///< of A and B
+  element_type type = element_type::f32;    ///< of A, and of B, which is i8 if A is an integer
   element_type c_type = element_type::f32;  ///< of C
   bool may_use_tf32 = false;                ///< for products of f32
   bool swapped = false;                     ///< `first` is B and `second` is A
@@ -45,6 +45,8 @@ struct gemm_call {
   [[nodiscard]] bool is_16_bit() const noexcept {
     return type == element_type::f16 || type == element_type::bf16;
   }
+  /// Whether A and B are integers.
+  [[nodiscard]] bool is_integer() const noexcept { return type < element_type::f16; }
   [[nodiscard]] launch_facts facts() const noexcept {
     const auto products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
                           static_cast<double>(count);

@@ -108,6 +108,12 @@ operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, infere
   require_enumerator("activation", op.activation, activation::tanh);
   gemm_epilogue_call call{.products = infer(op, inference)};
   const auto& p = call.products;
+  if (p.is_integer()) {
+    throw invalid_argument(op.bias       ? "bias"
+                           : op.residual ? "residual"
+                                         : "activation",
+                           "is given, but a and b are integers");
+  }
   if (op.activation != activation::none && is_complex(p.c_type)) {
     throw invalid_argument("activation",
                            "is given, but c is of type " + std::string(to_string(p.c_type)));

@@ -143,8 +143,12 @@ void check_gemm(const gemm_call& call) {
 
 void compute_gemm(const gemm_call& call, const launch_of<gemm>& launch) {
   if (call.m == 0 || call.n == 0 || call.count == 0) return;
+  if (!call.multiplies && call.beta == 1.0) return;
+  if (call.is_integer()) {
+    turn_off_openblas_threads();
+    return compute_integers(call, launch);
+  }
   if (!call.multiplies) {
-    if (call.beta == 1.0) return;
     void* const c = launch.get<void>(&gemm::c);
     return compute_map(operations::scaling_of(call), {c, {call.beta == 0.0 ? nullptr : c}});
   }

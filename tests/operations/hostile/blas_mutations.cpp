@@ -103,6 +103,41 @@ void add_epilogue(mutations_of<gemm>& mutations) {
                 });
 }
 
+/// A product of integers.
+gemm integer_product(bench& test_bench) {
+  auto g = without_epilogue(product(test_bench, i8, test_bench.coin()));
+  if (test_bench.coin()) g.a = retyped(test_bench, g.a, u8);
+  g.c = retyped(test_bench, g.c, i32);
+  g.alpha = 1;
+  return g;
+}
+
+/// Adds what is wrong with products of integers only.
+void add_integers(mutations_of<gemm>& mutations) {
+  const auto add = [&](const std::string& description, const std::string& argument, auto spoil) {
+    mutations.add(description + " of integers", bad, argument, [spoil](gemm& g, bench& test_bench) {
+      g = integer_product(test_bench);
+      spoil(g, test_bench);
+    });
+  };
+  for (const auto type : {u8, i32, f32}) {
+    add("b of " + std::string(to_string(type)) + " in a product", "b",
+        [type](gemm& g, bench& test_bench) { g.b = retyped(test_bench, g.b, type); });
+  }
+  add("c of i8 in a product", "c",
+      [](gemm& g, bench& test_bench) { g.c = retyped(test_bench, g.c, i8); });
+  for (const auto& value : {scalar(0), scalar(2), scalar(0.5), scalar(least), scalar(most)}) {
+    add("alpha " + value.text(), "alpha", [value](gemm& g, bench&) { g.alpha = value; });
+  }
+  for (const auto& value : {scalar(-1), scalar(2), scalar(0.5), scalar(most)}) {
+    add("beta " + value.text(), "beta", [value](gemm& g, bench&) { g.beta = value; });
+  }
+  add("a bias", "bias", [](gemm& g, bench& test_bench) { g.bias = test_bench.make(i32, {1}); });
+  add("an activation", "activation", [](gemm& g, bench&) { g.activation = activation::relu; });
+  add("a residual", "residual",
+      [](gemm& g, bench& test_bench) { g.residual = test_bench.make(i32, g.c.value().shape()); });
+}
+
 operation_mutations gemm_mutations() {
   mutations_of<gemm> mutations(valid_gemm);
   mutations.required("a", &gemm::a);
@@ -113,9 +148,10 @@ operation_mutations gemm_mutations() {
   mutations.aliasing("c", &gemm::c, "bias", &gemm::bias);
   mutations.aliasing("c", &gemm::c, "residual", &gemm::residual);
   add_epilogue(mutations);
+  add_integers(mutations);
   for (const auto& [name, member] : {std::pair{"a", &gemm::a}, std::pair{"b", &gemm::b}}) {
     const std::string text = name;
-    for (const auto type : {boolean, u8, i16, i32, u64}) {
+    for (const auto type : {boolean, i16, i32, u32, u64}) {
       mutations.add(text + " of " + std::string(to_string(type)), bad, text,
                     [member = member, type](gemm& g, bench& test_bench) {
                       g.*member = retyped(test_bench, g.*member, type);
