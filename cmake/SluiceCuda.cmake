@@ -4,8 +4,8 @@
 #   SLUICE_HAS_CUDA    true if the CUDA device is built; in the sources the macro SLUICE_HAS_CUDA (1 or undefined)
 #   SLUICE_HAS_CUDNN   true if its dnn library is built, too; the macro SLUICE_HAS_CUDNN
 #
-# Libraries: CUDA::cudart, CUDA::cublas, CUDA::cufft, CUDA::curand and CUDNN::cudnn, all shared. The driver's library is
-# never linked, because the programs must start on a machine without a driver.
+# Libraries: CUDA::cudart, CUDA::cublas, CUDA::cublasLt, CUDA::cufft, CUDA::curand and CUDNN::cudnn, all shared. The
+# driver's library is never linked, because the programs must start on a machine without a driver.
 
 set(SLUICE_HAS_CUDA FALSE)
 set(SLUICE_HAS_CUDNN FALSE)
@@ -67,8 +67,9 @@ elseif(SLUICE_CUDA)
       find_package(CUDAToolkit)
       if(NOT CUDAToolkit_FOUND OR CUDAToolkit_VERSION VERSION_LESS sluice_minimal_cuda)
         sluice_without_cuda("CUDA ${CUDAToolkit_VERSION} is older than ${sluice_minimal_cuda}")
-      elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cufft OR NOT TARGET CUDA::curand)
-        sluice_without_cuda("the toolkit in ${CUDAToolkit_LIBRARY_DIR} lacks cudart, cuBLAS, cuFFT or cuRAND")
+      elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas OR NOT TARGET CUDA::cublasLt OR NOT TARGET CUDA::cufft
+             OR NOT TARGET CUDA::curand)
+        sluice_without_cuda("the toolkit in ${CUDAToolkit_LIBRARY_DIR} lacks cudart, cuBLAS, cuBLASLt, cuFFT or cuRAND")
       else()
         set(SLUICE_HAS_CUDA TRUE)
       endif()

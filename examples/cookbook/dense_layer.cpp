@@ -7,14 +7,12 @@
 
 using namespace sluice;
 
-/// max(x · weightsᵀ + bias, 0), as requests.
+/// max(x · weightsᵀ + bias, 0), as a request.
 tensor run_dense_layer(caf::actor_system& system, scoped_device& device, const tensor& x,
                        const tensor& weights, const tensor& bias) {
-  const request_options enqueued{.reply = reply_on::enqueued};
-  const auto y =
-      ask<tensor>(system, device.blas(), gemm{.a = x, .b = weights.transposed()}, enqueued);
-  ask<tensor>(system, device.elementwise(), add(y, bias, y), enqueued);
-  return ask<tensor>(system, device.elementwise(), relu(y, y));
+  return ask<tensor>(
+      system, device.blas(),
+      gemm{.a = x, .b = weights.transposed(), .bias = bias, .activation = activation::relu});
 }
 
 /// The same as a program with the input x.
@@ -23,9 +21,8 @@ program make_dense_layer(host_tensor weights, host_tensor bias) {
   const auto x = p.input("x");                               // f32, [n, inputs]
   const auto w = p.constant("weights", std::move(weights));  // f32, [outputs, inputs]
   const auto b = p.constant("bias", std::move(bias));        // f32, [outputs]
-  const auto product = p.add("product", gemm{.a = x, .b = w.transposed()});
-  const auto sum = p.add("sum", add(product, b));
-  return std::move(p).build({p.add("y", relu(sum))});
+  return std::move(p).build(
+      {p.add("y", gemm{.a = x, .b = w.transposed(), .bias = b, .activation = activation::relu})});
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.

@@ -46,22 +46,15 @@ bool extend(extents& stack, const tensor_spec& s) {
   return true;
 }
 
+/// The leading dimension of `lines` lines of elements, `step` elements apart.
+std::int64_t leading(std::int64_t lines, std::int64_t step, std::int64_t length) {
+  return std::max<std::int64_t>({1, length, lines > 1 ? step : 1});
+}
+
 /// How a matrix is stored, as a column-major BLAS sees it. Nothing for other strides.
 std::optional<operations::blas_matrix> stored(const tensor_spec& s) {
-  const auto rows = extent(s, 0);
-  const auto columns = extent(s, 1);
-  const auto leading = [](std::int64_t lines, std::int64_t step, std::int64_t length) {
-    return std::max<std::int64_t>({1, length, lines > 1 ? step : 1});
-  };
-  if ((columns <= 1 || stride(s, 1) == 1) && (rows <= 1 || stride(s, 0) >= columns)) {
-    return operations::blas_matrix{.leading = leading(rows, stride(s, 0), columns),
-                                   .transposed = true};
-  }
-  if ((rows <= 1 || stride(s, 0) == 1) && (columns <= 1 || stride(s, 1) >= rows)) {
-    return operations::blas_matrix{.leading = leading(columns, stride(s, 1), rows),
-                                   .transposed = false};
-  }
-  return std::nullopt;
+  const auto by_rows = operations::stored_by_rows(s);
+  return by_rows ? by_rows : operations::stored_by_columns(s);
 }
 
 /// The factor in the compute type of `type`.
@@ -83,22 +76,49 @@ std::complex<double> factor(const scalar& value, element_type type, const char* 
 bool is_16_bit(element_type type) {
   return type == element_type::f16 || type == element_type::bf16;
 }
+bool is_integer(element_type type) {
+  return type == element_type::i8 || type == element_type::u8;
+}
 bool is_supported(element_type type) {
-  return type >= element_type::f16;
+  return type >= element_type::f16 || is_integer(type);
+}
+
+/// Refuses a factor of integer products that is larger than `largest` or less than `smallest`.
+void require_factor(const char* name, const scalar& value, std::int64_t smallest,
+                    std::int64_t largest) {
+  const auto number = value.to<std::int64_t>(name);
+  if (number >= smallest && number <= largest) return;
+  throw invalid_argument(name, "is " + value.text() + ", but products of integers take " +
+                                   (smallest == largest ? "" : std::to_string(smallest) + " or ") +
+                                   std::to_string(largest));
 }
 
 /// The type of C: that of a parameter, of C or of A.
 element_type type_of_c(const gemm& op, const inference& inference, element_type a) {
   operations::require_type("type", op.type);
   const auto* const c = inference.given(op.c);
-  const auto type = op.type ? *op.type : c != nullptr ? c->type : a;
-  if (type == a || (is_16_bit(a) && type == element_type::f32)) return type;
+  const auto usual = is_integer(a) ? element_type::i32 : a;
+  const auto type = op.type ? *op.type : c != nullptr ? c->type : usual;
+  if (type == usual || (is_16_bit(a) && type == element_type::f32)) return type;
   throw invalid_argument(op.type ? "type" : "c", "is " + std::string(to_string(type)) +
                                                      ", but a and b are of type " +
                                                      std::string(to_string(a)));
 }
 
 }  // namespace
+
+std::optional<operations::blas_matrix> operations::stored_by_rows(const tensor_spec& s) {
+  const auto rows = extent(s, 0);
+  const auto columns = extent(s, 1);
+  if ((columns > 1 && stride(s, 1) != 1) || (rows > 1 && stride(s, 0) < columns)) return {};
+  return blas_matrix{.leading = leading(rows, stride(s, 0), columns), .transposed = true};
+}
+std::optional<operations::blas_matrix> operations::stored_by_columns(const tensor_spec& s) {
+  const auto rows = extent(s, 0);
+  const auto columns = extent(s, 1);
+  if ((rows > 1 && stride(s, 0) != 1) || (columns > 1 && stride(s, 1) < rows)) return {};
+  return blas_matrix{.leading = leading(columns, stride(s, 1), rows), .transposed = false};
+}
 
 operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   require_enumerator("new_c", op.new_c, layout::column_major);
@@ -107,7 +127,7 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
     const auto& s = inference.require(operand);
     if (!is_supported(s.type)) {
       throw inference.refusal(operand, "is of type ", s.type,
-                              ", but gemm takes f16, bf16, f32, f64, c64 and c128");
+                              ", but gemm takes u8, i8, f16, bf16, f32, f64, c64 and c128");
     }
     if (s.rank() < matrix_rank) {
       throw inference.refusal(operand, "has the shape ", s.shape, ", which is no matrix");
@@ -116,8 +136,14 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   };
   const auto& a = matrix(op.a);
   const auto& b = matrix(op.b);
-  if (b.type != a.type) {
-    throw inference.refusal(op.b, "is of type ", b.type, ", but a is of type ", a.type);
+  const auto type_of_b = is_integer(a.type) ? element_type::i8 : a.type;
+  if (b.type != type_of_b) {
+    throw inference.refusal(op.b, "is of type ", b.type, ", but needs ", type_of_b,
+                            " for a of type ", a.type);
+  }
+  if (is_integer(a.type)) {
+    require_factor("alpha", op.alpha, 1, 1);
+    require_factor("beta", op.beta, 0, 1);
   }
   if (extent(b, 0) != extent(a, 1)) {
     throw inference.refusal(op.b, "has the shape ", b.shape, ", but needs ",
@@ -205,7 +231,7 @@ std::size_t operations::most_in_batch(const gemm_call& call) noexcept {
   constexpr double most_bytes = 8 << 20U;
   constexpr double largest_products = 32;
   constexpr double limit = 128;
-  if (!call.multiplies || call.count != 1) return 0;
+  if (!call.multiplies || call.count != 1 || call.is_integer()) return 0;
   const bool is_complex = call.type == element_type::c64 || call.type == element_type::c128;
   const auto m = static_cast<double>(call.m);
   const auto n = static_cast<double>(call.n);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/converted_matrix.hpp"
+#include "operations/blas/epilogue_host.hpp"
 #include "operations/blas/gemm_blocks.hpp"
 #include "operations/elementwise/f32_loops.hpp"
 #include "operations/elementwise/layouts.hpp"
@@ -14,30 +16,6 @@ namespace {
 /// Columns of op(first) that are multiplied at once, so that the converted operands of a block stay
 /// small.
 constexpr std::int64_t most_terms = 2048;
-
-/// Lines of a matrix as f32, one behind the other.
-class converted_matrix {
- public:
-  /// The part of `matrix` from (row, column) on, of element type `type`.
-  void load(operations::storage type, const void* first, const blas_matrix& matrix,
-            std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
-    const auto* const source = static_cast<const std::uint16_t*>(first);
-    const auto lines = matrix.transposed ? rows : columns;
-    length_ = matrix.transposed ? columns : rows;
-    elements_.resize(static_cast<std::size_t>(lines * length_));
-    const auto* line = element_address(source, matrix, row, column);
-    if (length_ == matrix.leading) return load_f32(type, line, lines * length_, elements_.data());
-    for (std::int64_t i = 0; i < lines; ++i, line += matrix.leading) {
-      load_f32(type, line, length_, &elements_[static_cast<std::size_t>(i * length_)]);
-    }
-  }
-  [[nodiscard]] const float* data() const noexcept { return elements_.data(); }
-  [[nodiscard]] blasint leading() const noexcept { return static_cast<blasint>(length_); }
-
- private:
-  std::vector<float> elements_;
-  std::int64_t length_ = 1;
-};
 
 /// The scratch memory of a thread.
 struct block_memory {
@@ -55,8 +33,8 @@ void multiply_block(const gemm_call& call, const void* first, const void* second
   memory.sums.resize(static_cast<std::size_t>(rows * columns));
   for (std::int64_t term = 0; term < call.k; term += most_terms) {
     const auto terms = std::min(most_terms, call.k - term);
-    memory.first.load(type, first, call.first, row, term, rows, terms);
-    memory.second.load(type, second, call.second, term, column, terms, columns);
+    memory.first.load(type, size_of(call.type), first, call.first, row, term, rows, terms);
+    memory.second.load(type, size_of(call.type), second, call.second, term, column, terms, columns);
     const library_call_scope scope({}, {});
     multiply(product<float>{operation(call.first), operation(call.second),
                             static_cast<blasint>(rows), static_cast<blasint>(columns),
@@ -67,30 +45,38 @@ void multiply_block(const gemm_call& call, const void* first, const void* second
   }
 }
 
-/// C = sums + beta · C for a block, rounded to the type of C. `Element` has the size of its
-/// elements.
+/// Adds beta · C to the sums of a block. `Element` has the size of the elements of C.
 template <class Element>
-void store_block(const gemm_call& call, Element* c, std::int64_t row, std::int64_t column,
-                 std::int64_t rows, std::int64_t columns, block_memory& memory) {
-  const auto type = operations::storage_of(call.c_type);
+void add_previous(const gemm_call& call, const Element* c, const matrix_part& part,
+                  block_memory& memory) {
   const auto beta = static_cast<float>(call.beta.real());
-  for (std::int64_t j = 0; j < columns; ++j) {
-    float* const sums = &memory.sums[static_cast<std::size_t>(j * rows)];
-    auto* const target = element_address(c, call.c, row, column + j);
-    if (beta != 0) {
-      memory.previous.resize(static_cast<std::size_t>(rows));
-      load_f32(type, target, rows, memory.previous.data());
-      for (std::int64_t i = 0; i < rows; ++i) {
-        sums[i] += beta * memory.previous[static_cast<std::size_t>(i)];
-      }
+  memory.previous.resize(static_cast<std::size_t>(part.rows));
+  for (std::int64_t j = 0; j < part.columns; ++j) {
+    float* const sums = &memory.sums[static_cast<std::size_t>(j * part.rows)];
+    load_f32(operations::storage_of(call.c_type),
+             element_address(c, call.c, part.row, part.column + j), part.rows,
+             memory.previous.data());
+    for (std::int64_t i = 0; i < part.rows; ++i) {
+      sums[i] += beta * memory.previous[static_cast<std::size_t>(i)];
     }
-    store_f32(type, sums, rows, target);
+  }
+}
+
+/// Rounds the sums of a block to the type of C.
+template <class Element>
+void store_block(const gemm_call& call, Element* c, const matrix_part& part,
+                 const block_memory& memory) {
+  for (std::int64_t j = 0; j < part.columns; ++j) {
+    store_f32(operations::storage_of(call.c_type),
+              &memory.sums[static_cast<std::size_t>(j * part.rows)], part.rows,
+              element_address(c, call.c, part.row, part.column + j));
   }
 }
 
 }  // namespace
 
-void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch) {
+void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
+                    const product_epilogue& epilogue) {
   const auto* const a = launch.get<const void>(&gemm::a);
   const auto* const b = launch.get<const void>(&gemm::b);
   void* const c = launch.get<void>(&gemm::c);
@@ -105,12 +91,21 @@ void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch) {
     const auto columns = std::min(blocks.columns, call.n - column);
     multiply_block(call, first + i * call.first.distance, second + i * call.second.distance, row,
                    column, rows, columns, memory);
+    const matrix_part part{
+        .matrix = i, .row = row, .column = column, .rows = rows, .columns = columns};
+    const auto finish = [&](auto* first_of_c) {
+      auto* const matrix = first_of_c + i * call.c.distance;
+      if (call.beta != 0.0) add_previous(call, matrix, part, memory);
+      if (epilogue.call != nullptr) {
+        host_epilogue<float>(*epilogue.call, epilogue.addresses)
+            .apply(part, memory.sums.data(), rows);
+      }
+      store_block(call, matrix, part, memory);
+    };
     if (call.c_type == element_type::f32) {
-      store_block(call, static_cast<float*>(c) + i * call.c.distance, row, column, rows, columns,
-                  memory);
+      finish(static_cast<float*>(c));
     } else {
-      store_block(call, static_cast<std::uint16_t*>(c) + i * call.c.distance, row, column, rows,
-                  columns, memory);
+      finish(static_cast<std::uint16_t*>(c));
     }
   };
   constexpr double products_in_nanosecond = 30;

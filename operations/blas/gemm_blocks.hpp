@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/blas/epilogue_call.hpp"
 #include "operations/blas/gemm_call.hpp"
 
 #include <sluice/operations/operation.hpp>
@@ -118,7 +119,17 @@ T factor(const std::complex<double>& value) {
   }
 }
 
+/// Computes products of integers, and zeros where there are none.
+void compute_integers(const gemm_call& call, const launch_of<gemm>& launch);
+
+/// What follows products; nothing without a call.
+struct product_epilogue {
+  const operations::epilogue_call* call = nullptr;
+  operations::epilogue_addresses addresses{};
+};
+
 /// Computes products of f16 or bf16 in f32.
-void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch);
+void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
+                    const product_epilogue& epilogue);
 
 }  // namespace sluice::host

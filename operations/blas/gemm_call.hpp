@@ -9,6 +9,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <optional>
 
 namespace sluice::operations {
 
@@ -24,7 +25,7 @@ struct blas_matrix {
 ///
 /// A row-major C is the column-major Cᵀ = Bᵀ · Aᵀ, so `first` may be B and `second` A.
 struct gemm_call {
-  element_type type = element_type::f32;    ///< of A and B
+  element_type type = element_type::f32;    ///< of A, and of B, which is i8 if A is an integer
   element_type c_type = element_type::f32;  ///< of C
   bool may_use_tf32 = false;                ///< for products of f32
   bool swapped = false;                     ///< `first` is B and `second` is A
@@ -44,6 +45,8 @@ struct gemm_call {
   [[nodiscard]] bool is_16_bit() const noexcept {
     return type == element_type::f16 || type == element_type::bf16;
   }
+  /// Whether A and B are integers.
+  [[nodiscard]] bool is_integer() const noexcept { return type < element_type::f16; }
   [[nodiscard]] launch_facts facts() const noexcept {
     const auto products = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
                           static_cast<double>(count);
@@ -52,6 +55,13 @@ struct gemm_call {
             .work = work_of_products(products)};
   }
 };
+
+/// How a matrix that is stored by rows, or by columns, is stored, as a column-major BLAS sees it,
+/// without the distance. Nothing for other strides.
+///@{
+[[nodiscard]] std::optional<blas_matrix> stored_by_rows(const tensor_spec& s);
+[[nodiscard]] std::optional<blas_matrix> stored_by_columns(const tensor_spec& s);
+///@}
 
 /// C[i] = beta · C[i] of a call that does not multiply. It reads C unless beta is 0.
 [[nodiscard]] scale_call scaling_of(const gemm_call& call);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operations/blas/gemm_call.hpp"
+#include "operations/blas/gemm_epilogue_call.hpp"
 
 #include <sluice/operations/operation.hpp>
 
@@ -15,6 +16,12 @@ namespace sluice::host {
 void check_gemm(const operations::gemm_call& call);
 /// Computes with OpenBLAS.
 void compute_gemm(const operations::gemm_call& call, const launch_of<gemm>& launch);
+/// The same with an epilogue.
+///@{
+void check_gemm_epilogue(const operations::gemm_epilogue_call& call);
+void compute_gemm_epilogue(const operations::gemm_epilogue_call& call,
+                           const launch_of<gemm>& launch);
+///@}
 }  // namespace sluice::host
 
 namespace sluice::cuda {
@@ -31,4 +38,12 @@ void enqueue_gemm_batch(lane_libraries& libraries, const operations::gemm_call& 
 /// Enqueues with cuBLAS.
 void enqueue_gemm(lane_libraries& libraries, const operations::gemm_call& call,
                   const launch_of<gemm>& launch);
+/// Makes the cuBLAS handle of a lane and loads the kernels of epilogues.
+void prepare_gemm_epilogue(lane_libraries& libraries);
+/// Finds an algorithm of cuBLASLt for the part of the epilogue that it computes.
+[[nodiscard]] std::shared_ptr<const operation_plan> make_gemm_epilogue_plan(
+    lane_libraries& libraries, const operations::gemm_epilogue_call& call);
+/// Enqueues products with cuBLASLt or cuBLAS, and the rest of the epilogue.
+void enqueue_gemm_epilogue(lane_libraries& libraries, const operations::gemm_epilogue_call& call,
+                           const launch_of<gemm>& launch);
 }  // namespace sluice::cuda

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/epilogue_host.hpp"
 #include "operations/blas/gemm_blocks.hpp"
 #include "operations/blas/gemm_functions.hpp"
 #include "operations/elementwise/map_functions.hpp"
@@ -27,8 +28,18 @@ void turn_off_openblas_threads() {
   std::call_once(once, [] { openblas_set_num_threads(1); });
 }
 
+/// The type in which epilogues compute elements that OpenBLAS computes in `T`.
 template <class T>
-void run(const gemm_call& call, const T* a, const T* b, T* c) {
+struct epilogue_number {
+  using type = T;
+};
+template <class T>
+struct epilogue_number<std::complex<T>> {
+  using type = operations::complex_number<T>;
+};
+
+template <class T>
+void run(const gemm_call& call, const T* a, const T* b, T* c, const product_epilogue& epilogue) {
   const auto alpha = factor<T>(call.alpha);
   const auto beta = factor<T>(call.beta);
   const auto* const first = call.swapped ? b : a;
@@ -53,10 +64,17 @@ void run(const gemm_call& call, const T* a, const T* b, T* c) {
                        beta,
                        element_address(c + i * call.c.distance, call.c, row, column),
                        static_cast<blasint>(call.c.leading)};
-    const library_call_scope scope({{p.first, stored_bytes<T>(call.first, rows, call.k)},
-                                    {p.second, stored_bytes<T>(call.second, call.k, columns)}},
-                                   {{p.c, stored_bytes<T>(call.c, rows, columns)}});
-    multiply(p);
+    {
+      const library_call_scope scope({{p.first, stored_bytes<T>(call.first, rows, call.k)},
+                                      {p.second, stored_bytes<T>(call.second, call.k, columns)}},
+                                     {{p.c, stored_bytes<T>(call.c, rows, columns)}});
+      multiply(p);
+    }
+    if (epilogue.call == nullptr) return;
+    using number = typename epilogue_number<T>::type;
+    host_epilogue<number>(*epilogue.call, epilogue.addresses)
+        .apply({.matrix = i, .row = row, .column = column, .rows = rows, .columns = columns},
+               reinterpret_cast<number*>(p.c), call.c.leading);
   };
   constexpr double products_in_nanosecond = 30;  // of f32
   const double block_nanoseconds =
@@ -72,8 +90,28 @@ void run(const gemm_call& call, const T* a, const T* b, T* c) {
 }
 
 template <class T>
-void run(const gemm_call& call, const launch_of<gemm>& launch) {
-  run(call, launch.get<const T>(&gemm::a), launch.get<const T>(&gemm::b), launch.get<T>(&gemm::c));
+void run(const gemm_call& call, const launch_of<gemm>& launch, const product_epilogue& epilogue) {
+  run(call, launch.get<const T>(&gemm::a), launch.get<const T>(&gemm::b), launch.get<T>(&gemm::c),
+      epilogue);
+}
+
+/// Computes products, and their epilogue if there is one.
+void multiply_all(const gemm_call& call, const launch_of<gemm>& launch,
+                  const product_epilogue& epilogue) {
+  turn_off_openblas_threads();
+  switch (call.type) {
+    case element_type::f16:
+    case element_type::bf16:
+      return compute_16_bit(call, launch, epilogue);
+    case element_type::f32:
+      return run<float>(call, launch, epilogue);
+    case element_type::f64:
+      return run<double>(call, launch, epilogue);
+    case element_type::c64:
+      return run<std::complex<float>>(call, launch, epilogue);
+    default:
+      return run<std::complex<double>>(call, launch, epilogue);
+  }
 }
 
 }  // namespace
@@ -105,25 +143,31 @@ void check_gemm(const gemm_call& call) {
 
 void compute_gemm(const gemm_call& call, const launch_of<gemm>& launch) {
   if (call.m == 0 || call.n == 0 || call.count == 0) return;
+  if (!call.multiplies && call.beta == 1.0) return;
+  if (call.is_integer()) {
+    turn_off_openblas_threads();
+    return compute_integers(call, launch);
+  }
   if (!call.multiplies) {
-    if (call.beta == 1.0) return;
     void* const c = launch.get<void>(&gemm::c);
     return compute_map(operations::scaling_of(call), {c, {call.beta == 0.0 ? nullptr : c}});
   }
-  turn_off_openblas_threads();
-  switch (call.type) {
-    case element_type::f16:
-    case element_type::bf16:
-      return compute_16_bit(call, launch);
-    case element_type::f32:
-      return run<float>(call, launch);
-    case element_type::f64:
-      return run<double>(call, launch);
-    case element_type::c64:
-      return run<std::complex<float>>(call, launch);
-    default:
-      return run<std::complex<double>>(call, launch);
-  }
+  multiply_all(call, launch, {});
+}
+
+void check_gemm_epilogue(const operations::gemm_epilogue_call& call) {
+  check_gemm(call.products);
+}
+
+void compute_gemm_epilogue(const operations::gemm_epilogue_call& call,
+                           const launch_of<gemm>& launch) {
+  const auto& p = call.products;
+  if (p.m == 0 || p.n == 0 || p.count == 0) return;
+  const operations::epilogue_addresses addresses{launch.get<void>(&gemm::c),
+                                                 launch.get<const void>(&gemm::bias),
+                                                 launch.get<const void>(&gemm::residual)};
+  if (!p.multiplies) return compute_epilogue(call.epilogue, addresses);
+  multiply_all(p, launch, {&call.epilogue, addresses});
 }
 
 }  // namespace sluice::host

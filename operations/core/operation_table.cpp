@@ -24,8 +24,10 @@ operation_description describe(std::string_view result, std::string_view types,
 
 std::vector<operation_description> describe_operations() {
   std::vector<operation_description> all{
-      describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices",
-                     "f16, bf16, f32, f64, c64, c128", "rows or columns contiguous, packs others"),
+      describe<gemm>("alpha · A · B + beta · C, also of stacks of matrices; with bias, activation "
+                     "and residual",
+                     "u8, i8, f16, bf16, f32, f64, c64, c128",
+                     "rows or columns contiguous, packs others"),
       describe<conv2d>("convolution of images, with bias and activation", "f16, bf16, f32",
                        "NCHW or channels-last, packs others"),
       describe<softmax>("exp(x) divided by its sum along a dimension", real_types, any_strides),

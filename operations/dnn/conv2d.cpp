@@ -70,7 +70,10 @@ conv2d_call infer(const conv2d& op, inference& inference) {
   }
   const auto& w = inference.require(op.w);
   operations::require_same_type(inference, op.w, w, x.type, "x");
-  operations::require_enumerator("activation", op.activation, activation::relu);
+  operations::require_enumerator("activation", op.activation, activation::tanh);
+  if (op.activation > activation::relu) {
+    throw invalid_argument("activation", "is neither none nor relu, which conv2d takes");
+  }
   operations::require_enumerator("math", op.math, math_mode::tf32);
   const auto& g = op.geometry;
   const auto shape = conv2d_output_shape(x.shape, w.shape, g);

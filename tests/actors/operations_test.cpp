@@ -130,6 +130,18 @@ TEST_P(operations, gemm_reads_only_what_it_needs) {
   EXPECT_TRUE(ask({.m = 3, .n = 0, .k = 3, .a = a, .b = a}).empty());
 }
 
+TEST_P(operations, gemm_with_a_bias_and_a_function) {
+  const auto matrix = [&](const std::vector<float>& values, const extents& shape) {
+    return tensor(s().put(values)).reshape(shape);
+  };
+  const auto y = s().ask<tensor>(device().blas(), gemm{.a = matrix({1, 2, 3, -4}, {2, 2}),
+                                                       .b = matrix({0, 1, 1, 0}, {2, 2}),
+                                                       .bias = matrix({-1, 2}, {2}),
+                                                       .activation = activation::relu,
+                                                       .residual = matrix({1, 2, 3, 4}, {2, 2})});
+  EXPECT_EQ(s().get(y.reshape({-1}).as<float>()), (std::vector<float>{2, 5, 3, 9}));
+}
+
 TEST_P(operations, conv2d_with_and_without_bias_relu_and_groups) {
   if (!has_convolutions(device().service().runtime().device().id().kind)) {
     GTEST_SKIP() << "this build has no dnn library for the device";

@@ -13,15 +13,11 @@
 #include <cstdio>
 
 namespace sluice::cuda {
-namespace {
 
-/// The size that cuBLAS's manual recommends (cublasSetWorkspace).
 std::size_t recommended_workspace(int compute_capability) noexcept {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   return (compute_capability >= 90 ? 32 : 4) * mebibyte;
 }
-
-}  // namespace
 
 cublas_handle::cublas_handle(device_runtime& runtime, stream_ref stream)
     : device_(runtime.device()), workspace_(runtime, stream, "cublas workspace") {

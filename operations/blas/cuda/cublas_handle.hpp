@@ -8,7 +8,12 @@
 
 #include <cublas_v2.h>
 
+#include <cstddef>
+
 namespace sluice::cuda {
+
+/// The size of a workspace that cuBLAS's manual recommends (cublasSetWorkspace), in bytes.
+[[nodiscard]] std::size_t recommended_workspace(int compute_capability) noexcept;
 
 /// A cuBLAS handle bound to one stream, with a workspace of its own.
 ///

@@ -4,6 +4,8 @@
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
 
+#include <cstdint>
+
 namespace sluice::cuda {
 namespace {
 
@@ -62,6 +64,30 @@ void multiply_mixed_batch(cublasHandle_t handle, const gemm_call& call, void** t
                    factors, call.second.leading, &beta, table + 2 * count, type_of(call.c_type),
                    call.c.leading, count, computation(call), CUBLAS_GEMM_DEFAULT),
                "cublasGemmBatchedEx");
+}
+
+bool multiply_integers(cublasHandle_t handle, const gemm_call& call, const void* first,
+                       const void* second, std::int32_t* c) {
+  // What cuBLAS's manual requires of integers (cublasGemmEx).
+  constexpr std::int64_t alignment = 4;
+  const auto address_bits = reinterpret_cast<std::uintptr_t>(first) |
+                            reinterpret_cast<std::uintptr_t>(second) |
+                            reinterpret_cast<std::uintptr_t>(c);
+  const auto steps = call.first.leading | call.first.distance | call.second.leading |
+                     call.second.distance | call.c.leading | call.c.distance;
+  if (call.type != element_type::i8 || address_bits % alignment != 0 || steps % alignment != 0) {
+    return false;
+  }
+  const std::int32_t alpha = 1;
+  const std::int32_t beta = call.beta == 0.0 ? 0 : 1;
+  const auto status = cublasGemmStridedBatchedEx_64(
+      handle, cublas_operation(call.first), cublas_operation(call.second), call.m, call.n, call.k,
+      &alpha, first, CUDA_R_8I, call.first.leading, call.first.distance, second, CUDA_R_8I,
+      call.second.leading, call.second.distance, &beta, c, CUDA_R_32I, call.c.leading,
+      call.c.distance, call.count, CUBLAS_COMPUTE_32I, CUBLAS_GEMM_DEFAULT);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  check_cublas(status, "cublasGemmStridedBatchedEx");
+  return true;
 }
 
 }  // namespace sluice::cuda

@@ -5,8 +5,10 @@
 
 #include <cublas_v2.h>
 
-// Products that are not computed in the type of their factors: of f16 and bf16 in f32, and of f32
-// as TF32.
+#include <cstdint>
+
+// Products that are not computed in the type of their factors: of f16 and bf16 in f32, of f32 as
+// TF32, and of i8 in i32.
 namespace sluice::cuda {
 
 /// Whether a product is one of them.
@@ -20,5 +22,10 @@ void multiply_mixed(cublasHandle_t handle, const operations::gemm_call& call, co
 /// @throws error `library_failure`
 void multiply_mixed_batch(cublasHandle_t handle, const operations::gemm_call& call, void** table,
                           std::int64_t count);
+/// Enqueues the products of a call of integers.
+/// @return whether cuBLAS takes them; if not, nothing is enqueued
+/// @throws error `library_failure`
+[[nodiscard]] bool multiply_integers(cublasHandle_t handle, const operations::gemm_call& call,
+                                     const void* first, const void* second, std::int32_t* c);
 
 }  // namespace sluice::cuda

@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(devices, packed_operands, every_device(), parameter_nam
 
 TEST(inference_packs, an_output_that_is_not_given_by_making_it_row_major) {
   gemm operation;
-  inference_of<3> inference(detail::operands_of(operation));
+  inference_of<detail::operand_count<gemm>()> inference(detail::operands_of(operation));
   const auto& c = inference.result(operation.c, element_type::f32, {2, 3}, {1, 0});
   EXPECT_EQ(c.strides, (extents{1, 2}));
   EXPECT_EQ(inference.pack(operation.c), tensor_spec::row_major(element_type::f32, {2, 3}));
@@ -165,7 +165,7 @@ TEST(inference_packs, an_output_that_is_not_given_by_making_it_row_major) {
 
 TEST(inference_packs, no_input_that_is_not_given) {
   gemm operation;
-  inference_of<3> inference(detail::operands_of(operation));
+  inference_of<detail::operand_count<gemm>()> inference(detail::operands_of(operation));
   EXPECT_TRUE(throws(errc::invalid_argument, "a: is not given",
                      [&] { (void)inference.pack(operation.a); }));
 }

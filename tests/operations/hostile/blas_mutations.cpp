@@ -21,11 +21,16 @@ gemm product(bench& test_bench, element_type type, bool is_stack) {
     return test_bench.coin() ? test_bench.make(type, by_rows)
                              : test_bench.make(type, by_columns).transposed();
   };
+  const bool is_complex = type == c64 || type == c128;
   return {.a = matrix(m, k),
           .b = matrix(k, n),
           .c = matrix(m, n),
           .alpha = 0.5,
           .beta = test_bench.extent(0, 1),
+          .bias = test_bench.make(type, test_bench.coin() ? extents{n} : extents{m, 1}),
+          .activation = is_complex ? activation::none
+                                   : test_bench.one_of({activation::none, activation::gelu}),
+          .residual = matrix(m, n),
           .new_c = test_bench.one_of({layout::row_major, layout::column_major})};
 }
 gemm valid_gemm(bench& test_bench) {
@@ -38,6 +43,101 @@ tensor retyped(bench& test_bench, const operand& model, element_type type) {
   return test_bench.make(type, model.value().shape());
 }
 
+gemm without_epilogue(gemm g) {
+  g.bias = {};
+  g.activation = activation::none;
+  g.residual = {};
+  return g;
+}
+
+/// Adds what is wrong with the operands and the function that follow a product.
+void add_epilogue(mutations_of<gemm>& mutations) {
+  for (const auto& [name, member] :
+       {std::pair{"bias", &gemm::bias}, std::pair{"residual", &gemm::residual}}) {
+    const std::string text = name;
+    mutations.memory(text, member);
+    mutations.add(text + " of another type", bad, text,
+                  [member = member](gemm& g, bench& test_bench) {
+                    g.*member = retyped(test_bench, g.*member, i32);
+                  });
+    const auto reshape = [&, member = member](const std::string& description, auto shape) {
+      mutations.add(text + ' ' + description, bad, text,
+                    [member, shape](gemm& g, bench& test_bench) {
+                      const auto& model = (g.*member).value();
+                      g.*member = test_bench.repeated(model.type(), shape(model.shape()));
+                    });
+    };
+    reshape("with ten elements too many", [](const extents& s) {
+      auto longer = s;
+      longer[0] += 10;
+      return longer;
+    });
+    reshape("of 2^58 elements", [](const extents&) { return extents{std::int64_t{1} << 58U}; });
+    reshape("of 2^31 x 2^27 elements", [](const extents&) {
+      return extents{std::int64_t{1} << 31U, std::int64_t{1} << 27U};
+    });
+    reshape("with eight dimensions",
+            [](const extents&) { return extents{1, 1, 1, 1, 1, 1, 1, 1}; });
+    mutations.add(text + " is a number", bad, text, [member = member](gemm& g, bench& test_bench) {
+      const auto type = (g.*member).value().type();
+      g.*member = test_bench.make(type, {1}).select(0, 0);
+    });
+    mutations.add(
+        text + " without elements", bad, text, [member = member](gemm& g, bench& test_bench) {
+          g.*member = test_bench.empty((g.*member).value().type(), {0, std::int64_t{1} << 40U});
+        });
+  }
+  mutations.add("the residual of another row", bad, "residual", [](gemm& g, bench& test_bench) {
+    auto shape = g.residual.value().shape();
+    shape[shape.size() - 1] = 1;
+    g.residual = test_bench.make(g.residual.value().type(), shape);
+  });
+  for (const int value : {7, 255}) {
+    mutations.value(&gemm::activation, "activation " + std::to_string(value), "activation",
+                    static_cast<activation>(value));
+  }
+  mutations.add("an activation of complex numbers", bad, "activation",
+                [](gemm& g, bench& test_bench) {
+                  g = product(test_bench, test_bench.one_of({c64, c128}), test_bench.coin());
+                  g.activation = activation::relu;
+                });
+}
+
+/// A product of integers.
+gemm integer_product(bench& test_bench) {
+  auto g = without_epilogue(product(test_bench, i8, test_bench.coin()));
+  if (test_bench.coin()) g.a = retyped(test_bench, g.a, u8);
+  g.c = retyped(test_bench, g.c, i32);
+  g.alpha = 1;
+  return g;
+}
+
+/// Adds what is wrong with products of integers only.
+void add_integers(mutations_of<gemm>& mutations) {
+  const auto add = [&](const std::string& description, const std::string& argument, auto spoil) {
+    mutations.add(description + " of integers", bad, argument, [spoil](gemm& g, bench& test_bench) {
+      g = integer_product(test_bench);
+      spoil(g, test_bench);
+    });
+  };
+  for (const auto type : {u8, i32, f32}) {
+    add("b of " + std::string(to_string(type)) + " in a product", "b",
+        [type](gemm& g, bench& test_bench) { g.b = retyped(test_bench, g.b, type); });
+  }
+  add("c of i8 in a product", "c",
+      [](gemm& g, bench& test_bench) { g.c = retyped(test_bench, g.c, i8); });
+  for (const auto& value : {scalar(0), scalar(2), scalar(0.5), scalar(least), scalar(most)}) {
+    add("alpha " + value.text(), "alpha", [value](gemm& g, bench&) { g.alpha = value; });
+  }
+  for (const auto& value : {scalar(-1), scalar(2), scalar(0.5), scalar(most)}) {
+    add("beta " + value.text(), "beta", [value](gemm& g, bench&) { g.beta = value; });
+  }
+  add("a bias", "bias", [](gemm& g, bench& test_bench) { g.bias = test_bench.make(i32, {1}); });
+  add("an activation", "activation", [](gemm& g, bench&) { g.activation = activation::relu; });
+  add("a residual", "residual",
+      [](gemm& g, bench& test_bench) { g.residual = test_bench.make(i32, g.c.value().shape()); });
+}
+
 operation_mutations gemm_mutations() {
   mutations_of<gemm> mutations(valid_gemm);
   mutations.required("a", &gemm::a);
@@ -45,9 +145,13 @@ operation_mutations gemm_mutations() {
   mutations.output("c", &gemm::c, i32);
   mutations.aliasing("c", &gemm::c, "a", &gemm::a);
   mutations.aliasing("c", &gemm::c, "b", &gemm::b);
+  mutations.aliasing("c", &gemm::c, "bias", &gemm::bias);
+  mutations.aliasing("c", &gemm::c, "residual", &gemm::residual);
+  add_epilogue(mutations);
+  add_integers(mutations);
   for (const auto& [name, member] : {std::pair{"a", &gemm::a}, std::pair{"b", &gemm::b}}) {
     const std::string text = name;
-    for (const auto type : {boolean, u8, i16, i32, u64}) {
+    for (const auto type : {boolean, i16, i32, u32, u64}) {
       mutations.add(text + " of " + std::string(to_string(type)), bad, text,
                     [member = member, type](gemm& g, bench& test_bench) {
                       g.*member = retyped(test_bench, g.*member, type);
@@ -95,6 +199,7 @@ operation_mutations gemm_mutations() {
   });
   mutations.add("a stack of 2^62 products", bad, "c", [](gemm& g, bench& test_bench) {
     constexpr auto many = std::int64_t{1} << 31U;
+    g = without_epilogue(g);
     g.a = test_bench.repeated(f32, {many, 1, 2, 3});
     g.b = test_bench.repeated(f32, {1, many, 3, 2});
     g.c = {};
@@ -102,6 +207,7 @@ operation_mutations gemm_mutations() {
   });
   mutations.add("a packed stack of 2^64 elements", bad, "a", [](gemm& g, bench& test_bench) {
     constexpr auto many = std::int64_t{1} << 30U;
+    g = without_epilogue(g);
     g.a = test_bench.repeated(f32, {many, 1, 1, 16});
     g.b = test_bench.repeated(f32, {1, many, 16, 1});
     g.c = {};
@@ -110,6 +216,7 @@ operation_mutations gemm_mutations() {
   mutations.add("a packed matrix of 2^48 elements", errc::out_of_memory, "a",
                 [](gemm& g, bench& test_bench) {
                   constexpr auto many = std::int64_t{1} << 24U;
+                  g = without_epilogue(g);
                   g.a = test_bench.repeated(f32, {many, many});
                   g.b = test_bench.make(f32, {1, 1}).broadcast_to({many, 1});
                   g.c = {};
@@ -118,6 +225,7 @@ operation_mutations gemm_mutations() {
   mutations.add("a new c of 2^40 elements", errc::out_of_memory, "c",
                 [](gemm& g, bench& test_bench) {
                   constexpr auto many = std::int64_t{1} << 20U;
+                  g = without_epilogue(g);
                   g.a = test_bench.repeated(f32, {many, 1});
                   g.b = test_bench.repeated(f32, {1, many});
                   g.c = {};

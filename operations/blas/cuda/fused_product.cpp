@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/cuda/fused_product.hpp"
+
+#include "operations/blas/cuda/check_cublas.hpp"
+
+#include <cstdint>
+#include <limits>
+
+namespace sluice::cuda {
+namespace {
+
+using operations::fused_key;
+
+cudaDataType type_of(std::int32_t type) noexcept {
+  switch (static_cast<element_type>(type)) {
+    case element_type::f16:
+      return CUDA_R_16F;
+    case element_type::bf16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
+std::int64_t size_of_type(std::int32_t type) noexcept {
+  return static_cast<std::int64_t>(size_of(static_cast<element_type>(type)));
+}
+
+cublasLtMatrixLayoutOpaque_t layout_of(const fused_key& key, std::int32_t type, std::int64_t rows,
+                                       std::int64_t columns, std::int64_t leading,
+                                       std::int64_t distance) {
+  cublasLtMatrixLayoutOpaque_t layout{};
+  check_cublas(cublasLtMatrixLayoutInit(&layout, type_of(type), static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(columns), leading),
+               "cublasLtMatrixLayoutInit");
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+    check_cublas(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof value),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(key.count));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, distance);
+  return layout;
+}
+
+cublasLtEpilogue_t epilogue_of(const fused_key& key) noexcept {
+  const bool adds_bias = key.adds_bias != 0;
+  switch (static_cast<activation>(key.function)) {
+    case activation::relu:
+      return adds_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case activation::gelu_tanh:
+      return adds_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    default:
+      return adds_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
+cublasLtMatmulDescOpaque_t describe(const fused_key& key, const void* bias) {
+  cublasLtMatmulDescOpaque_t description{};
+  const auto computation =
+      key.may_use_tf32 != 0 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check_cublas(cublasLtMatmulDescInit(&description, computation, CUDA_R_32F),
+               "cublasLtMatmulDescInit");
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+    check_cublas(cublasLtMatmulDescSetAttribute(&description, attribute, &value, sizeof value),
+                 "cublasLtMatmulDescSetAttribute");
+  };
+  const auto transposition = [](std::int32_t is_transposed) {
+    return is_transposed != 0 ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  set(CUBLASLT_MATMUL_DESC_TRANSA, transposition(key.first_is_transposed));
+  set(CUBLASLT_MATMUL_DESC_TRANSB, transposition(key.second_is_transposed));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key));
+  if (key.adds_bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  return description;
+}
+
+/// The alignment of all columns of a matrix that begins at a multiple of `fused_alignment` bytes.
+std::uint32_t alignment_of(std::int32_t type, std::int64_t leading, std::int64_t distance) {
+  auto alignment = static_cast<std::int64_t>(operations::fused_alignment);
+  while (leading * size_of_type(type) % alignment != 0 ||
+         distance * size_of_type(type) % alignment != 0) {
+    alignment /= 2;
+  }
+  return static_cast<std::uint32_t>(alignment);
+}
+
+cublasLtMatmulPreferenceOpaque_t preference_of(const fused_key& key, std::size_t most_workspace) {
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    check_cublas(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+                 "cublasLtMatmulPreferenceSetAttribute");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{most_workspace});
+  // Parts of a sum are added in f32 and not in the type of C.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+      alignment_of(key.type, key.first_leading, key.first_distance));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      alignment_of(key.type, key.second_leading, key.second_distance));
+  const auto c_alignment = alignment_of(key.c_type, key.c_leading, key.c_distance);
+  const bool adds_residual = key.adds_residual != 0;
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      adds_residual ? alignment_of(key.c_type, key.residual_leading, key.residual_distance)
+                    : c_alignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_alignment);
+  return preference;
+}
+
+}  // namespace
+
+fused_product::fused_product(const fused_key& key) : key_(key) {
+  const auto factor = [&](bool is_transposed, std::int64_t rows, std::int64_t columns,
+                          std::int64_t leading, std::int64_t distance) {
+    return layout_of(key, key.type, is_transposed ? columns : rows, is_transposed ? rows : columns,
+                     leading, distance);
+  };
+  first_ =
+      factor(key.first_is_transposed != 0, key.m, key.k, key.first_leading, key.first_distance);
+  second_ =
+      factor(key.second_is_transposed != 0, key.k, key.n, key.second_leading, key.second_distance);
+  c_ = layout_of(key, key.c_type, key.m, key.n, key.c_leading, key.c_distance);
+  added_ = key.adds_residual != 0 ? layout_of(key, key.c_type, key.m, key.n, key.residual_leading,
+                                              key.residual_distance)
+                                  : c_;
+}
+
+std::optional<fused_product> fused_product::find(cublasLtHandle_t handle, const fused_key& key,
+                                                 std::size_t most_workspace) {
+  fused_product product(key);
+  // The algorithm does not depend on the address of the bias, which must not be null.
+  const auto* const bias =
+      reinterpret_cast<const void*>(std::uintptr_t{operations::fused_alignment});  // NOLINT
+  auto description = describe(key, bias);
+  auto preference = preference_of(key, most_workspace);
+  cublasLtMatmulHeuristicResult_t result{};
+  int count = 0;
+  const auto status =
+      cublasLtMatmulAlgoGetHeuristic(handle, &description, &product.first_, &product.second_,
+                                     &product.added_, &product.c_, &preference, 1, &result, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (count == 0 || result.state != CUBLAS_STATUS_SUCCESS) return {};
+  product.algorithm_ = result.algo;
+  product.workspace_bytes_ = result.workspaceSize;
+  return product;
+}
+
+bool fused_product::enqueue(cublasLtHandle_t handle, float alpha, float beta,
+                            const fused_operands& operands, void* workspace,
+                            cudaStream_t stream) const {
+  auto description = describe(key_, operands.bias);
+  auto first = first_;
+  auto second = second_;
+  auto c = c_;
+  auto added = added_;
+  const bool adds_residual = key_.adds_residual != 0;
+  const float factor = adds_residual ? 1 : beta;
+  const auto status =
+      cublasLtMatmul(handle, &description, &alpha, operands.first, &first, operands.second, &second,
+                     &factor, adds_residual ? operands.residual : operands.c, &added, operands.c,
+                     &c, &algorithm_, workspace, workspace_bytes_, stream);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  check_cublas(status, "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/gemm_epilogue_call.hpp"
+#include "operations/blas/gemm_functions.hpp"
+#include "operations/core/enumerators.hpp"
+#include "operations/core/rows.hpp"
+#include "operations/cuda_build.hpp"
+#include "operations/elementwise/layouts.hpp"
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using operations::bias_axis;
+using operations::blas_matrix;
+using operations::epilogue_call;
+using operations::fused_key;
+using operations::gemm_call;
+using operations::gemm_epilogue_call;
+
+constexpr std::size_t matrix_rank = 2;
+
+/// What the bias of a result `c` has numbers for.
+/// @param is_swapped the call computes the transpose of C
+bias_axis axis_of(const inference& inference, const operand& operand, const tensor_spec& bias,
+                  const tensor_spec& c, bool is_swapped) {
+  const auto m = c.shape[c.rank() - 2];
+  const auto n = c.shape[c.rank() - 1];
+  const auto& s = bias.shape;
+  const auto is = [&](std::int64_t rows, std::int64_t columns) {
+    if (s.size() == 1) return rows == 1 && s[0] == columns;
+    return s.size() == matrix_rank && s[0] == rows && s[1] == columns;
+  };
+  if (is(1, 1)) return bias_axis::all;
+  if (is(1, n)) return is_swapped ? bias_axis::row : bias_axis::column;
+  if (is(m, 1)) return is_swapped ? bias_axis::column : bias_axis::row;
+  throw inference.refusal(operand, "has the shape ", s, ", but needs [", n, "], [1, ", n, "], [", m,
+                          ", 1] or one element for c of shape ", c.shape);
+}
+
+/// The residual as it is added to a C that is stored by rows or by columns. Packs it if it lies
+/// otherwise.
+blas_matrix place_residual(inference& inference, const operand& operand, const tensor_spec& c,
+                           bool by_rows) {
+  const auto& s = inference.require(operand);
+  const auto stack = operations::stack_of(c, matrix_rank);
+  const auto place = [&]() -> std::optional<blas_matrix> {
+    auto matrix = by_rows ? operations::stored_by_rows(s) : operations::stored_by_columns(s);
+    const auto distance = operations::distance_of(s, matrix_rank, stack);
+    if (!matrix || !distance) return std::nullopt;
+    matrix->distance = *distance;
+    return matrix;
+  };
+  if (const auto matrix = place()) return *matrix;
+  extents order;
+  for (std::size_t d = 0; d < c.rank(); ++d) order.push_back(static_cast<std::int64_t>(d));
+  if (!by_rows) std::swap(order[c.rank() - 2], order[c.rank() - 1]);
+  inference.pack(operand, c.shape, order);
+  return place().value();
+}
+
+/// The part of an epilogue that cuBLASLt computes with the products. It adds a bias of the rows,
+/// then applies a function, or adds a matrix. Its tanh is only good enough for 16 bits.
+fused_key fused_part(const gemm_call& p, const epilogue_call& e) {
+  const bool is_16_bit = p.c_type == element_type::f16 || p.c_type == element_type::bf16;
+  if (!p.multiplies || (!is_16_bit && p.c_type != element_type::f32)) return {};
+  if (p.count > std::numeric_limits<std::int32_t>::max()) return {};
+  const bool adds_bias = e.bias == bias_axis::row;
+  const bool has_sum = adds_bias || e.bias == bias_axis::none;
+  const bool applies = has_sum && (e.function == activation::relu ||
+                                   (e.function == activation::gelu_tanh && is_16_bit));
+  const bool adds_residual =
+      has_sum && e.has_residual && e.function == activation::none && p.beta == 0.0;
+  if (!adds_bias && !applies && !adds_residual) return {};
+  gemm_epilogue_call call{.products = p,
+                          .epilogue = e,
+                          .key = {.m = p.m,
+                                  .n = p.n,
+                                  .k = p.k,
+                                  .count = p.count,
+                                  .first_leading = p.first.leading,
+                                  .first_distance = p.first.distance,
+                                  .second_leading = p.second.leading,
+                                  .second_distance = p.second.distance,
+                                  .c_leading = p.c.leading,
+                                  .c_distance = p.c.distance,
+                                  .residual_leading = adds_residual ? e.residual_leading : 0,
+                                  .residual_distance = adds_residual ? e.residual_distance : 0,
+                                  .type = static_cast<std::int32_t>(p.type),
+                                  .c_type = static_cast<std::int32_t>(p.c_type),
+                                  .first_is_transposed = p.first.transposed ? 1 : 0,
+                                  .second_is_transposed = p.second.transposed ? 1 : 0,
+                                  .may_use_tf32 = p.may_use_tf32 ? 1 : 0,
+                                  .adds_bias = adds_bias ? 1 : 0,
+                                  .function = applies ? static_cast<std::int32_t>(e.function) : 0,
+                                  .adds_residual = adds_residual ? 1 : 0}};
+  // A part of it saves no time, but a 16-bit sum its rounding.
+  if (!is_16_bit && !call.remaining().is_empty()) return {};
+  return call.key;
+}
+
+}  // namespace
+
+operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, inference& inference) {
+  require_enumerator("activation", op.activation, activation::tanh);
+  gemm_epilogue_call call{.products = infer(op, inference)};
+  const auto& p = call.products;
+  if (p.is_integer()) {
+    throw invalid_argument(op.bias       ? "bias"
+                           : op.residual ? "residual"
+                                         : "activation",
+                           "is given, but a and b are integers");
+  }
+  if (op.activation != activation::none && is_complex(p.c_type)) {
+    throw invalid_argument("activation",
+                           "is given, but c is of type " + std::string(to_string(p.c_type)));
+  }
+  const auto& c = inference.require(op.c);
+  const auto* const bias = inference.given(op.bias);
+  const auto* const residual = inference.given(op.residual);
+  auto& e = call.epilogue;
+  if (bias != nullptr) {
+    require_same_type(inference, op.bias, *bias, p.c_type, "c");
+    e.bias = axis_of(inference, op.bias, *bias, c, p.swapped);
+  }
+  if (residual != nullptr) {
+    require_same_type(inference, op.residual, *residual, p.c_type, "c");
+    if (residual->shape != c.shape) {
+      throw inference.refusal(op.residual, "has the shape ", residual->shape, ", but c has ",
+                              c.shape);
+    }
+  }
+  if (c.size() == 0) {
+    inference.ignore(op.bias);
+    inference.ignore(op.residual);
+    return call;
+  }
+  e.rows = p.m;
+  e.columns = p.n;
+  e.count = p.count;
+  e.leading = p.c.leading;
+  e.distance = p.c.distance;
+  e.type = storage_of(p.c_type);
+  e.function = op.activation;
+  if (!p.multiplies) {
+    e.factor[0] = p.beta.real();
+    e.factor[1] = p.beta.imag();
+  }
+  bool is_aligned = c.alignment >= fused_alignment;
+  if (bias != nullptr) {
+    inference.make_contiguous(op.bias);
+    is_aligned = is_aligned && bias->alignment >= fused_alignment;
+  }
+  if (residual != nullptr) {
+    const auto matrix = place_residual(inference, op.residual, c, p.swapped);
+    e.has_residual = true;
+    e.residual_leading = matrix.leading;
+    e.residual_distance = matrix.distance;
+    is_aligned = is_aligned && residual->alignment >= fused_alignment;
+  }
+  for (const auto* factor : {&op.a, &op.b}) {
+    is_aligned = is_aligned && inference.require(*factor).alignment >= fused_alignment;
+  }
+  if (is_aligned) call.key = fused_part(p, e);
+  return call;
+}
+
+const operation_descriptor& descriptor_of(const gemm& operation) {
+  static const typed_operation_descriptor<gemm, gemm_epilogue_call> descriptor(
+      {.name = "gemm",
+       .infer = operations::infer_epilogue,
+       .host = {.library = "OpenBLAS",
+                .version = host::blas_version,
+                .check = host::check_gemm_epilogue},
+       .compute = host::compute_gemm_epilogue,
+       .cuda = {.library = "cuBLAS",
+                .version = operations::with_cuda<cuda::blas_version>(),
+                .prepare = operations::with_cuda<cuda::prepare_gemm_epilogue>(),
+                .make_plan = operations::with_cuda<cuda::make_gemm_epilogue_plan>()},
+       .enqueue = operations::with_cuda<cuda::enqueue_gemm_epilogue>(),
+       .can_be_captured = true});
+  const bool has_epilogue =
+      operation.bias || operation.residual || operation.activation != activation::none;
+  return has_epilogue ? descriptor : descriptor_of(operation_type<gemm>());
+}
+
+}  // namespace sluice
