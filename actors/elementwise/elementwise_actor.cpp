@@ -19,8 +19,9 @@ elementwise_actor spawn(caf::actor_system& system, std::shared_ptr<device_servic
 elementwise_actor spawn_elementwise(caf::actor_system& system,
                                     std::shared_ptr<device_service> service,
                                     std::shared_ptr<kernel_trace> trace) {
-  return spawn<unary, binary, where, cast, strided_copy, affine, reduce, resize, frame_signal,
-               power_spectrum, power_to_decibel>(system, std::move(service), std::move(trace));
+  return spawn<unary, binary, where, cast, strided_copy, affine, reduce, resize, gather,
+               gather_elements, gather_nd, frame_signal, power_spectrum, power_to_decibel>(
+      system, std::move(service), std::move(trace));
 }
 
 }  // namespace sluice

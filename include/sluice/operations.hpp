@@ -11,6 +11,7 @@
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/fft.hpp>
 #include <sluice/operations/for_each_index.hpp>
+#include <sluice/operations/gather.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/gather_call.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
 #include "operations/elementwise/map_calls.hpp"
@@ -45,6 +46,7 @@ template void prepare_map<power_call>(lane_libraries&);
 template void prepare_map<decibel_call>(lane_libraries&);
 template void prepare_map<frames_call>(lane_libraries&);
 template void prepare_map<resize_call>(lane_libraries&);
+template void prepare_map<gather_call>(lane_libraries&);
 template void enqueue_map(lane_libraries&, const cast_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
@@ -56,5 +58,6 @@ template void enqueue_map(lane_libraries&, const power_call&, const map_addresse
 template void enqueue_map(lane_libraries&, const decibel_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const resize_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const gather_call&, const map_addresses&);
 
 }  // namespace sluice::cuda
