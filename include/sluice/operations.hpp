@@ -18,6 +18,7 @@
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
+#include <sluice/operations/movement.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/choice_call.hpp"
 #include "operations/elementwise/gather_call.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
+#include "operations/elementwise/pad_call.hpp"
+#include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 #include "operations/elementwise/resize_call.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
@@ -47,6 +50,9 @@ template void prepare_map<decibel_call>(lane_libraries&);
 template void prepare_map<frames_call>(lane_libraries&);
 template void prepare_map<resize_call>(lane_libraries&);
 template void prepare_map<gather_call>(lane_libraries&);
+template void prepare_map<pad_call>(lane_libraries&);
+template void prepare_map<choice_call>(lane_libraries&);
+template void prepare_map<range_call>(lane_libraries&);
 template void enqueue_map(lane_libraries&, const cast_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
@@ -59,5 +65,8 @@ template void enqueue_map(lane_libraries&, const decibel_call&, const map_addres
 template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const resize_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const gather_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const pad_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const choice_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const range_call&, const map_addresses&);
 
 }  // namespace sluice::cuda

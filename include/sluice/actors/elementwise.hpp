@@ -7,6 +7,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/gather.hpp>
+#include <sluice/operations/movement.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/spectral.hpp>
@@ -19,7 +20,8 @@ namespace sluice {
 /// compiled for the host.
 using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, reduce, resize, gather,
-                    gather_elements, gather_nd, frame_signal, power_spectrum, power_to_decibel>;
+                    gather_elements, gather_nd, pad, tile, roll, triangle, eye, range, one_hot,
+                    frame_signal, power_spectrum, power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -33,4 +35,6 @@ spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> ser
 SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::unary, sluice::binary,
                 sluice::where, sluice::cast, sluice::strided_copy, sluice::affine, sluice::reduce,
                 sluice::resize, sluice::gather, sluice::gather_elements, sluice::gather_nd,
-                sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)
+                sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
+                sluice::range, sluice::one_hot, sluice::frame_signal, sluice::power_spectrum,
+                sluice::power_to_decibel)

@@ -16,6 +16,7 @@ namespace sluice::test {
 [[nodiscard]] std::vector<operation_mutations> rng_mutations();
 [[nodiscard]] std::vector<operation_mutations> elementwise_mutations();
 [[nodiscard]] std::vector<operation_mutations> indexing_mutations();
+[[nodiscard]] std::vector<operation_mutations> movement_mutations();
 [[nodiscard]] std::vector<operation_mutations> spectral_mutations();
 [[nodiscard]] std::vector<operation_mutations> transfer_mutations();
 ///@}
@@ -25,7 +26,7 @@ namespace sluice::test {
   std::vector<operation_mutations> all;
   for (auto* library :
        {blas_mutations, dnn_mutations, fft_mutations, rng_mutations, elementwise_mutations,
-        indexing_mutations, spectral_mutations, transfer_mutations}) {
+        indexing_mutations, movement_mutations, spectral_mutations, transfer_mutations}) {
     for (auto& operation : library()) all.push_back(std::move(operation));
   }
   return all;
