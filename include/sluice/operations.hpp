@@ -5,6 +5,7 @@
 #include <sluice/operations/binary.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
+#include <sluice/operations/cumulative.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/element_functions.hpp>
 #include <sluice/operations/elementwise.hpp>

@@ -68,6 +68,8 @@ std::vector<operation_description> describe_operations() {
                       any_strides),
       describe<one_hot>("one number where an index says so, and another elsewhere",
                         "of indices: i32, i64; of the result: all", any_strides),
+      describe<cumulative>("sums or products up to each element along a dimension",
+                           "all but boolean", any_strides),
       describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
       describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),
       describe<power_to_decibel>("decibels relative to a reference", "f32, f64", any_strides),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/choice_call.hpp"
+#include "operations/elementwise/cumulative_functions.hpp"
 #include "operations/elementwise/gather_call.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
@@ -36,6 +37,16 @@ void enqueue_reduce(lane_libraries& libraries, const reduce_call& call, const vo
   const current_device_scope current(libraries.runtime().device());
   check(
       static_cast<cudaError_t>(launch_reduce(call, x, y, workspace, libraries.stream().native())));
+}
+
+void prepare_cumulative(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_cumulative>>();
+}
+void enqueue_cumulative(lane_libraries& libraries, const cumulative_call& call, const void* x,
+                        void* y, void* workspace) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(
+      launch_cumulative(call, x, y, workspace, libraries.stream().native())));
 }
 
 template void prepare_map<cast_call>(lane_libraries&);

@@ -5,6 +5,7 @@
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
+#include <sluice/operations/cumulative.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/gather.hpp>
 #include <sluice/operations/movement.hpp>
@@ -21,7 +22,7 @@ namespace sluice {
 using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, reduce, resize, gather,
                     gather_elements, gather_nd, pad, tile, roll, triangle, eye, range, one_hot,
-                    frame_signal, power_spectrum, power_to_decibel>;
+                    cumulative, frame_signal, power_spectrum, power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -36,5 +37,5 @@ SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::una
                 sluice::where, sluice::cast, sluice::strided_copy, sluice::affine, sluice::reduce,
                 sluice::resize, sluice::gather, sluice::gather_elements, sluice::gather_nd,
                 sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
-                sluice::range, sluice::one_hot, sluice::frame_signal, sluice::power_spectrum,
-                sluice::power_to_decibel)
+                sluice::range, sluice::one_hot, sluice::cumulative, sluice::frame_signal,
+                sluice::power_spectrum, sluice::power_to_decibel)

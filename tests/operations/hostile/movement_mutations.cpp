@@ -2,6 +2,7 @@
 #include "tests/operations/hostile/mutations.hpp"
 #include "tests/operations/hostile/shapes.hpp"
 
+#include <sluice/operations/cumulative.hpp>
 #include <sluice/operations/movement.hpp>
 
 #include <limits>
@@ -216,6 +217,28 @@ operation_mutations one_hot_list() {
   return std::move(mutations).take();
 }
 
+operation_mutations cumulative_list() {
+  mutations_of<cumulative> mutations([](bench& test_bench) -> cumulative {
+    const auto type = test_bench.one_of({i8, u16, bf16, f32, u64, c64, c128});
+    const auto shape = any_shape(test_bench, 2);
+    return {.x = test_bench.loose(type, shape),
+            .axis = test_bench.one_of<std::int64_t>({1, -1}),
+            .y = test_bench.loose(type, shape)};
+  });
+  add_moved_operands(mutations);
+  mutations.add("x of truth values", bad, "x", [](cumulative& op, bench& test_bench) {
+    op = {.x = test_bench.make(boolean, {3, 4})};
+  });
+  for (const auto value : {std::int64_t{4}, std::int64_t{-5}, huge, most, least}) {
+    mutations.value(&cumulative::axis, "axis " + std::to_string(value), "axis", value);
+  }
+  for (const int value : {2, 255}) {
+    mutations.value(&cumulative::kind, "kind " + std::to_string(value), "kind",
+                    static_cast<cumulative_kind>(value));
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> movement_mutations() {
@@ -227,6 +250,7 @@ std::vector<operation_mutations> movement_mutations() {
   all.push_back(eye_list());
   all.push_back(range_list());
   all.push_back(one_hot_list());
+  all.push_back(cumulative_list());
   return all;
 }
 
