@@ -35,6 +35,7 @@
 #include <sluice/operations/rng.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>
+#include <sluice/operations/scatter.hpp>
 #include <sluice/operations/spectral.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/operations/tensors.hpp>

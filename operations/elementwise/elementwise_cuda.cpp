@@ -10,6 +10,7 @@
 #include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 #include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/scatter_functions.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 #include "runtime/cuda/check.hpp"
 
@@ -47,6 +48,15 @@ void enqueue_cumulative(lane_libraries& libraries, const cumulative_call& call, 
   const current_device_scope current(libraries.runtime().device());
   check(static_cast<cudaError_t>(
       launch_cumulative(call, x, y, workspace, libraries.stream().native())));
+}
+
+void prepare_scatter(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_scatter>>();
+}
+void enqueue_scatter(lane_libraries& libraries, const scatter_work& work,
+                     const scatter_addresses& addresses) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(launch_scatter(work, addresses, libraries.stream().native())));
 }
 
 template void prepare_map<cast_call>(lane_libraries&);

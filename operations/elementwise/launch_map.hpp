@@ -13,6 +13,8 @@ namespace sluice::operations {
 
 struct cumulative_call;
 struct reduce_call;
+struct scatter_addresses;
+struct scatter_work;
 
 /// Loads the kernels of a map, so that no launch has to. Returns a `cudaError_t`.
 template <class Call>
@@ -39,5 +41,13 @@ template <class Call>
 /// `workspace` has the size that the call states. Returns a `cudaError_t`.
 [[nodiscard]] int launch_cumulative(const cumulative_call& call, const void* x, void* y,
                                     void* workspace, native_stream* stream);
+
+/// Loads the kernels of updates. Returns a `cudaError_t`.
+[[nodiscard]] int load_scatter();
+
+/// Queues the copy and the updates of a tensor with elements on a stream of the current device.
+/// Returns a `cudaError_t`.
+[[nodiscard]] int launch_scatter(scatter_work work, const scatter_addresses& addresses,
+                                 native_stream* stream);
 
 }  // namespace sluice::operations

@@ -11,6 +11,7 @@
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
+#include <sluice/operations/scatter.hpp>
 #include <sluice/operations/spectral.hpp>
 
 #include <memory>
@@ -22,7 +23,8 @@ namespace sluice {
 using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, reduce, resize, gather,
                     gather_elements, gather_nd, pad, tile, roll, triangle, eye, range, one_hot,
-                    cumulative, frame_signal, power_spectrum, power_to_decibel>;
+                    cumulative, scatter_elements, scatter_nd, frame_signal, power_spectrum,
+                    power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -37,5 +39,6 @@ SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::una
                 sluice::where, sluice::cast, sluice::strided_copy, sluice::affine, sluice::reduce,
                 sluice::resize, sluice::gather, sluice::gather_elements, sluice::gather_nd,
                 sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
-                sluice::range, sluice::one_hot, sluice::cumulative, sluice::frame_signal,
-                sluice::power_spectrum, sluice::power_to_decibel)
+                sluice::range, sluice::one_hot, sluice::cumulative, sluice::scatter_elements,
+                sluice::scatter_nd, sluice::frame_signal, sluice::power_spectrum,
+                sluice::power_to_decibel)

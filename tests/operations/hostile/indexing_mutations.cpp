@@ -2,6 +2,7 @@
 #include "tests/operations/hostile/mutations.hpp"
 
 #include <sluice/operations/gather.hpp>
+#include <sluice/operations/scatter.hpp>
 
 #include <vector>
 
@@ -120,6 +121,88 @@ operation_mutations gather_nd_list() {
   return std::move(mutations).take();
 }
 
+template <class Operation>
+void add_updates(mutations_of<Operation>& mutations) {
+  add_indices(mutations);
+  mutations.required("updates", &Operation::updates);
+  mutations.aliasing("y", &Operation::y, "updates", &Operation::updates);
+  mutations.add("updates of another type", bad, "updates", [](Operation& op, bench& test_bench) {
+    op.updates = test_bench.make(u8, op.updates.value().shape());
+  });
+  mutations.add("updates with another dimension", bad, "updates",
+                [](Operation& op, bench& test_bench) {
+                  auto shape = op.updates.value().shape();
+                  shape.push_back(1);
+                  op.updates = test_bench.make(op.x.value().type(), shape);
+                });
+  for (const int value : {5, 255}) {
+    mutations.value(&Operation::combine, "combine " + std::to_string(value), "combine",
+                    static_cast<scatter_combine>(value));
+  }
+  for (const auto combine : {scatter_combine::minimum, scatter_combine::maximum}) {
+    mutations.add("an extremum of complex numbers", bad, "x",
+                  [combine](Operation& op, bench& test_bench) {
+                    op.x = test_bench.make(c64, op.x.value().shape());
+                    op.updates = test_bench.make(c64, op.updates.value().shape());
+                    op.y = {};
+                    op.combine = combine;
+                  });
+  }
+}
+
+operation_mutations scatter_elements_list() {
+  mutations_of<scatter_elements> mutations([](bench& test_bench) -> scatter_elements {
+    const auto type = copied_type(test_bench);
+    return {.x = test_bench.loose(type, {3, 4, 2}),
+            .indices = any_indices(test_bench, {3, 5, 2}),
+            .updates = test_bench.loose(type, {3, 5, 2}),
+            .axis = test_bench.one_of<std::int64_t>({1, -2}),
+            .y = test_bench.loose(type, {3, 4, 2})};
+  });
+  add_updates(mutations);
+  add_axes(mutations);
+  for (const auto& shape : {extents{5}, extents{4, 5, 2}, extents{3, 5, 2, 1}}) {
+    mutations.add("indices of the shape " + to_string(shape), bad, "indices",
+                  [shape](scatter_elements& op, bench& test_bench) {
+                    op.indices = test_bench.repeated(i32, shape);
+                  });
+  }
+  mutations.add("no element along the axis", bad, "x", [](scatter_elements& op, bench& test_bench) {
+    op.x = test_bench.empty(op.x.value().type(), {3, 0, 2});
+    op.y = {};
+  });
+  return std::move(mutations).take();
+}
+
+operation_mutations scatter_nd_list() {
+  mutations_of<scatter_nd> mutations([](bench& test_bench) -> scatter_nd {
+    const auto type = copied_type(test_bench);
+    return {.x = test_bench.loose(type, {3, 4, 2}),
+            .indices = any_indices(test_bench, {7, 2}),
+            .updates = test_bench.loose(type, {7, 2}),
+            .y = test_bench.loose(type, {3, 4, 2})};
+  });
+  add_updates(mutations);
+  for (const auto& shape : {extents{7, 4}, extents{7, 0}, extents{7, huge}}) {
+    mutations.add("indices of the shape " + to_string(shape), bad, "indices",
+                  [shape](scatter_nd& op, bench& test_bench) {
+                    op.indices = shape[1] == 0 ? test_bench.empty(i32, shape)
+                                               : test_bench.repeated(i32, shape);
+                  });
+  }
+  mutations.add("updates of 9 dimensions", bad, "indices", [](scatter_nd& op, bench& test_bench) {
+    op.x = test_bench.repeated(f32, {2, 2, 2});
+    op.indices = test_bench.repeated(i32, {2, 2, 2, 2, 2, 2, 2, 1});
+    op.y = {};
+  });
+  mutations.add("no element along an indexed dimension", bad, "x",
+                [](scatter_nd& op, bench& test_bench) {
+                  op.x = test_bench.empty(op.x.value().type(), {3, 0, 2});
+                  op.y = {};
+                });
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> indexing_mutations() {
@@ -127,6 +210,8 @@ std::vector<operation_mutations> indexing_mutations() {
   all.push_back(gather_list());
   all.push_back(gather_elements_list());
   all.push_back(gather_nd_list());
+  all.push_back(scatter_elements_list());
+  all.push_back(scatter_nd_list());
   return all;
 }
 
