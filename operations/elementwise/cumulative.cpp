@@ -27,14 +27,21 @@ struct cumulative_launch : operations::cumulative_call {
 void distribute_rows(cumulative_launch& call) {
   constexpr std::int64_t wanted_threads = 1 << 18;
   constexpr std::int64_t least_elements = 1 << 16;
-  constexpr std::int64_t tile = 2048;  // that 256 threads compute at once
+  constexpr std::int64_t items = 8;  // of a thread in a tile
+  constexpr std::int64_t tile = 256 * items;
   constexpr std::int64_t least_of_thread = 64;
   const auto rows = call.rows.count;
   const bool rows_are_lines =
       rows == 1 || std::abs(call.strides[1]) <= operations::smallest_stride(call.rows, 1);
-  if (rows_are_lines && call.length >= 16) call.lanes = call.length >= 1024 ? 256 : 32;
+  if (rows_are_lines && call.length >= 1024) {
+    call.lanes = 256;
+  } else if (rows_are_lines) {
+    const auto threads = std::min<std::int64_t>((call.length + items - 1) / items, 32);
+    call.lanes = static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint64_t>(threads)));
+  }
   call.part_length = call.length;
-  if (call.lanes == 32 || call.length < least_elements / rows) return;
+  // Short rows have one part, so that all groups of a warp take the same number of steps.
+  if ((call.lanes > 1 && call.lanes <= 32) || call.length < least_elements / rows) return;
   const auto least_of_part = call.lanes == 1 ? least_of_thread : tile;
   const auto parts = std::min(wanted_threads / call.lanes / rows, call.length / least_of_part);
   if (parts < 2) return;

@@ -24,7 +24,7 @@ struct cumulative_call {
   std::int64_t length = 0;    ///< of a row
   bool is_product = false;
   bool is_exclusive = false;
-  std::int32_t lanes = 1;        ///< threads of a part of a row: 1, 32 or 256
+  std::int32_t lanes = 1;        ///< threads of a part: a power of two up to 32, or 256
   std::int64_t parts = 1;        ///< parts of each row; three passes if there are several
   std::int64_t part_length = 0;  ///< elements of each part but the last one
 };

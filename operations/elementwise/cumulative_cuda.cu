@@ -39,24 +39,30 @@ struct scanned {
   Value all;
 };
 
-/// Scans the values of a group of `lanes` threads: 32, or all 256 of the block. All threads of the
-/// group call it.
+/// Scans the values of groups of `lanes` threads: a power of two up to 32, or all 256 of the block.
+/// All threads of the block call it.
 template <class Accumulation>
 [[nodiscard]] __device__ scanned<typename Accumulation::value> scan_group(
     const Accumulation& accumulation, typename Accumulation::value total, unsigned lanes) {
   using value = typename Accumulation::value;
-  const unsigned lane = threadIdx.x % warp;
+  const unsigned width = lanes < warp ? lanes : warp;
+  const unsigned lane = threadIdx.x % width;
+  const auto from_before = [&](unsigned distance) {
+    return exchanged(total, [&](unsigned word) {
+      return __shfl_up_sync(~0U, word, distance, static_cast<int>(width));
+    });
+  };
 #pragma unroll 1
-  for (unsigned distance = 1; distance < warp; distance *= 2) {
-    const value other =
-        exchanged(total, [&](unsigned word) { return __shfl_up_sync(~0U, word, distance); });
+  for (unsigned distance = 1; distance < width; distance *= 2) {
+    const value other = from_before(distance);
     if (lane >= distance) total = accumulation.combine(other, total);
   }
-  value before = exchanged(total, [](unsigned word) { return __shfl_up_sync(~0U, word, 1); });
+  value before = from_before(1);
   if (lane == 0) before = accumulation.identity();
-  if (lanes == warp) {
-    return {before,
-            exchanged(total, [](unsigned word) { return __shfl_sync(~0U, word, warp - 1); })};
+  if (lanes <= warp) {
+    return {before, exchanged(total, [&](unsigned word) {
+              return __shfl_sync(~0U, word, static_cast<int>(width) - 1, static_cast<int>(width));
+            })};
   }
   // Memory for any type: a variable of a template parameter's type would need its constructor.
   alignas(16) __shared__ unsigned char memory[threads_per_block / warp * sizeof(value)];
@@ -90,6 +96,19 @@ struct part_of_row {
     end = begin + call.part_length < call.length ? begin + call.part_length : call.length;
   }
 };
+
+/// Calls `visit(unit, is_stored)` for the units of the thread's group, the same number of times in
+/// all threads of a block. A group without a unit computes the last one, and does not store it.
+template <class Visit>
+__device__ void for_each_unit(const cumulative_call& call, const Visit& visit) {
+  const std::int64_t units = call.rows.count * call.parts;
+  const std::int64_t units_of_block = threads_per_block / call.lanes;
+  for (std::int64_t first = blockIdx.x * units_of_block; first < units;
+       first += gridDim.x * units_of_block) {
+    const std::int64_t unit = first + threadIdx.x / static_cast<unsigned>(call.lanes);
+    visit(unit < units ? unit : units - 1, unit < units);
+  }
+}
 
 /// The elements of a thread in a tile: `items` of them from `first` on, but none beyond the end.
 template <class Accumulation>
@@ -146,11 +165,8 @@ __global__ void __launch_bounds__(threads_per_block)
                   typename Accumulation::value* totals) {
   using value = typename Accumulation::value;
   const unsigned lanes = static_cast<unsigned>(call.lanes);
-  const std::int64_t units = call.rows.count * call.parts;
-  const std::int64_t units_of_block = threads_per_block / lanes;
   const unsigned lane = threadIdx.x % lanes;
-  for (std::int64_t unit = blockIdx.x * units_of_block + threadIdx.x / lanes; unit < units;
-       unit += gridDim.x * units_of_block) {
+  for_each_unit(call, [&](std::int64_t unit, bool is_stored) {
     const part_of_row part(call, unit);
     value total = accumulation.identity();
     if (lanes == 1) {
@@ -158,18 +174,17 @@ __global__ void __launch_bounds__(threads_per_block)
         total =
             accumulation.combine(total, Accumulation::value_of(x[part.x + i * call.strides[1]]));
       }
-      totals[unit] = total;
-      continue;
-    }
-    for (std::int64_t i = part.begin + lane * items; i < part.end; i += lanes * items) {
-      value values[items];
-      load_items(call, accumulation, x + part.x, is_flat, i, part.end, values);
+    } else {
+      for (std::int64_t i = part.begin + lane * items; i < part.end; i += lanes * items) {
+        value values[items];
+        load_items(call, accumulation, x + part.x, is_flat, i, part.end, values);
 #pragma unroll
-      for (int j = 0; j < items; ++j) total = accumulation.combine(total, values[j]);
+        for (int j = 0; j < items; ++j) total = accumulation.combine(total, values[j]);
+      }
+      total = scan_group(accumulation, total, lanes).all;
     }
-    const auto sums = scan_group(accumulation, total, lanes);
-    if (lane == 0) totals[unit] = sums.all;
-  }
+    if (lane == 0 && is_stored) totals[unit] = total;
+  });
 }
 
 /// How totals are combined, whatever the elements are.
@@ -202,22 +217,19 @@ __global__ void __launch_bounds__(threads_per_block)
                    bool is_flat, const typename Accumulation::value* carries) {
   using value = typename Accumulation::value;
   const unsigned lanes = static_cast<unsigned>(call.lanes);
-  const std::int64_t units = call.rows.count * call.parts;
-  const std::int64_t units_of_block = threads_per_block / lanes;
   const unsigned lane = threadIdx.x % lanes;
-  for (std::int64_t unit = blockIdx.x * units_of_block + threadIdx.x / lanes; unit < units;
-       unit += gridDim.x * units_of_block) {
+  for_each_unit(call, [&](std::int64_t unit, bool is_stored) {
     const part_of_row part(call, unit);
     value carry = carries != nullptr ? carries[unit] : accumulation.identity();
     if (lanes == 1) {
-      for (std::int64_t i = part.begin; i < part.end; ++i) {
+      for (std::int64_t i = part.begin; is_stored && i < part.end; ++i) {
         const value next =
             accumulation.combine(carry, Accumulation::value_of(x[part.x + i * call.strides[1]]));
         y[part.y + i * call.strides[0]] =
             Accumulation::element_of(call.is_exclusive ? carry : next);
         carry = next;
       }
-      continue;
+      return;
     }
     for (std::int64_t begin = part.begin; begin < part.end; begin += lanes * items) {
       const std::int64_t first = begin + lane * items;
@@ -234,10 +246,12 @@ __global__ void __launch_bounds__(threads_per_block)
         values[j] = call.is_exclusive ? running : next;
         running = next;
       }
-      store_items<Accumulation>(call, y + part.y, is_flat, first, part.end, values);
+      if (is_stored) {
+        store_items<Accumulation>(call, y + part.y, is_flat, first, part.end, values);
+      }
       carry = accumulation.combine(carry, sums.all);
     }
-  }
+  });
 }
 
 /// Whether rows of x and y have no gaps and begin at multiples of 16 bytes.

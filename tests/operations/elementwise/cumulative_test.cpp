@@ -119,9 +119,9 @@ TEST_P(cumulatives, of_all_types_shapes_and_strides) {
 TEST_P(cumulatives, of_rows_and_columns_of_every_length) {
   for (const auto type : {element_type::u8, element_type::f16, element_type::f32, element_type::i64,
                           element_type::c128}) {
-    for (const auto& shape :
-         {extents{3, 1}, extents{700, 15}, extents{70, 16}, extents{37, 1000}, extents{9, 1024},
-          extents{5, 2049}, extents{3, 40'001}, extents{1, 300'007}}) {
+    for (const auto& shape : {extents{3, 1}, extents{100, 9}, extents{700, 15}, extents{33, 100},
+                              extents{70, 16}, extents{37, 1000}, extents{9, 1024},
+                              extents{5, 2049}, extents{3, 40'001}, extents{1, 300'007}}) {
       expect_cumulative(type, shape, 1, cumulative_kind::sum);
       expect_cumulative(type, {shape[1], shape[0]}, 0, cumulative_kind::sum);
     }
