@@ -7,12 +7,14 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/concatenate.hpp>
+#include <sluice/operations/cumulative.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/element_functions.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/fft.hpp>
 #include <sluice/operations/for_each_index.hpp>
+#include <sluice/operations/gather.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>
@@ -20,6 +22,7 @@
 #include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
+#include <sluice/operations/movement.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>
@@ -39,6 +42,7 @@
 #include <sluice/operations/rotary_embedding.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>
+#include <sluice/operations/scatter.hpp>
 #include <sluice/operations/sort.hpp>
 #include <sluice/operations/spectral.hpp>
 #include <sluice/operations/tensor_spec.hpp>

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/choice_call.hpp"
 #include "operations/elementwise/concatenate_functions.hpp"
+#include "operations/elementwise/cumulative_functions.hpp"
+#include "operations/elementwise/gather_call.hpp"
 #include "operations/elementwise/launch_concatenate.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/launch_sort.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
+#include "operations/elementwise/pad_call.hpp"
+#include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 #include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/scatter_functions.hpp"
 #include "operations/elementwise/sort_functions.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 #include "runtime/cuda/check.hpp"
@@ -57,6 +63,25 @@ void enqueue_sort(lane_libraries& libraries, const sort_call& call, const sort_a
       launch_sort(call, addresses, workspace, libraries.stream().native())));
 }
 
+void prepare_cumulative(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_cumulative>>();
+}
+void enqueue_cumulative(lane_libraries& libraries, const cumulative_call& call, const void* x,
+                        void* y, void* workspace) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(
+      launch_cumulative(call, x, y, workspace, libraries.stream().native())));
+}
+
+void prepare_scatter(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_scatter>>();
+}
+void enqueue_scatter(lane_libraries& libraries, const scatter_work& work,
+                     const scatter_addresses& addresses) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(launch_scatter(work, addresses, libraries.stream().native())));
+}
+
 template void prepare_map<cast_call>(lane_libraries&);
 template void prepare_map<copy_call>(lane_libraries&);
 template void prepare_map<affine_call>(lane_libraries&);
@@ -68,6 +93,10 @@ template void prepare_map<power_call>(lane_libraries&);
 template void prepare_map<decibel_call>(lane_libraries&);
 template void prepare_map<frames_call>(lane_libraries&);
 template void prepare_map<resize_call>(lane_libraries&);
+template void prepare_map<gather_call>(lane_libraries&);
+template void prepare_map<pad_call>(lane_libraries&);
+template void prepare_map<choice_call>(lane_libraries&);
+template void prepare_map<range_call>(lane_libraries&);
 template void enqueue_map(lane_libraries&, const cast_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
@@ -79,5 +108,9 @@ template void enqueue_map(lane_libraries&, const power_call&, const map_addresse
 template void enqueue_map(lane_libraries&, const decibel_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const resize_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const gather_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const pad_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const choice_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const range_call&, const map_addresses&);
 
 }  // namespace sluice::cuda

@@ -40,6 +40,14 @@ void for_each_position(const operations::map_layout<Operands>& layout, const Vis
   for_each_position(layout, {}, visit);
 }
 
+/// Likewise with the positions at each index of all dimensions but the last.
+template <int Operands, class Visit>
+void for_each_line(operations::map_layout<Operands> layout,
+                   const operations::map_position<Operands>& origin, const Visit& visit) {
+  if (--layout.rank == 0) return visit(origin);
+  for_each_position(layout, origin, visit);
+}
+
 /// What a part of a map costs.
 struct map_cost {
   double nanoseconds = 1;  ///< estimated time of an index on one thread

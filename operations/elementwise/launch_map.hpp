@@ -11,7 +11,10 @@ struct native_stream;
 
 namespace sluice::operations {
 
+struct cumulative_call;
 struct reduce_call;
+struct scatter_addresses;
+struct scatter_work;
 
 /// Loads the kernels of a map, so that no launch has to. Returns a `cudaError_t`.
 template <class Call>
@@ -30,5 +33,21 @@ template <class Call>
 /// the size that the call states. Returns a `cudaError_t`.
 [[nodiscard]] int launch_reduce(const reduce_call& call, const void* x, void* y, void* workspace,
                                 native_stream* stream);
+
+/// Loads the kernels of cumulative sums and products. Returns a `cudaError_t`.
+[[nodiscard]] int load_cumulative();
+
+/// Queues cumulative sums or products of at least one element on a stream of the current device.
+/// `workspace` has the size that the call states. Returns a `cudaError_t`.
+[[nodiscard]] int launch_cumulative(const cumulative_call& call, const void* x, void* y,
+                                    void* workspace, native_stream* stream);
+
+/// Loads the kernels of updates. Returns a `cudaError_t`.
+[[nodiscard]] int load_scatter();
+
+/// Queues the copy and the updates of a tensor with elements on a stream of the current device.
+/// Returns a `cudaError_t`.
+[[nodiscard]] int launch_scatter(scatter_work work, const scatter_addresses& addresses,
+                                 native_stream* stream);
 
 }  // namespace sluice::operations

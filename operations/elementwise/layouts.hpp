@@ -6,8 +6,11 @@
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -89,6 +92,16 @@ template <std::size_t Operands>
     for (std::size_t k = 0; k < Operands; ++k) layout.strides[k][d] = dimensions.strides[k][d];
   }
   return layout;
+}
+
+/// The smallest stride of an operand of a layout; large if there is none.
+template <int Operands>
+[[nodiscard]] std::int64_t smallest_stride(const map_layout<Operands>& layout, int operand) {
+  auto smallest = std::numeric_limits<std::int64_t>::max();
+  for (int d = 0; d < layout.rank; ++d) {
+    if (layout.shape[d] > 1) smallest = std::min(smallest, layout.strides[operand][d]);
+  }
+  return smallest;
 }
 
 }  // namespace sluice::operations

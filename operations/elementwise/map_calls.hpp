@@ -145,32 +145,26 @@ struct alignas(16) two_words {
   std::uint64_t high;
 };
 
+/// Calls `run` with bits of a size in bytes: 1, 2, 4, 8 or 16.
+template <class Run>
+int with_bits(int size, const Run& run) {
+  switch (size) {
+    case 1:
+      return run(std::uint8_t{});
+    case 2:
+      return run(std::uint16_t{});
+    case 4:
+      return run(std::uint32_t{});
+    case 8:
+      return run(std::uint64_t{});
+    default:
+      return run(two_words{});
+  }
+}
 /// Calls `run` with bits of the size of the elements of a type.
 template <class Run>
 int with_bits(storage type, const Run& run) {
-  switch (type) {
-    case storage::boolean:
-    case storage::u8:
-    case storage::i8:
-      return run(std::uint8_t{});
-    case storage::u16:
-    case storage::i16:
-    case storage::f16:
-    case storage::bf16:
-      return run(std::uint16_t{});
-    case storage::i32:
-    case storage::u32:
-    case storage::f32:
-      return run(std::uint32_t{});
-    case storage::i64:
-    case storage::u64:
-    case storage::f64:
-    case storage::c64:
-      return run(std::uint64_t{});
-    case storage::c128:
-      return run(two_words{});
-  }
-  return 0;
+  return with_bits(bytes_of(type), run);
 }
 
 }  // namespace visiting

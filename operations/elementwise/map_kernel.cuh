@@ -25,10 +25,9 @@ constexpr std::int64_t max_blocks = 16384;
 }
 
 // The parameters stay in constant memory, where indexing them costs no copy.
-template <class Body, int Operands>
+template <class Body, class Layout>
 __global__ void __launch_bounds__(threads_per_block)
-    map_kernel(const __grid_constant__ Body body,
-               const __grid_constant__ map_layout<Operands> layout) {
+    map_kernel(const __grid_constant__ Body body, const __grid_constant__ Layout layout) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
        i < layout.count; i += stride) {
@@ -178,8 +177,8 @@ template <class Run>
 struct map_launcher {
   cudaStream_t stream;
 
-  template <class Body, int Operands>
-  int operator()(const Body& body, const map_layout<Operands>& layout) const {
+  template <class Body, class Layout>
+  int operator()(const Body& body, const Layout& layout) const {
     if constexpr (flat_inputs<Body> != 0) {
       const auto launch = [&](auto element, auto result) {
         constexpr int size = 16 / sizeof element;
@@ -208,8 +207,8 @@ struct map_launcher {
 };
 
 struct map_loader {
-  template <class Body, int Operands>
-  int operator()(const Body&, const map_layout<Operands>&) const {
+  template <class Body, class Layout>
+  int operator()(const Body&, const Layout&) const {
     cudaFuncAttributes attributes;
     cudaError_t status = cudaSuccess;
     if constexpr (flat_inputs<Body> != 0) {
@@ -228,7 +227,7 @@ struct map_loader {
       status = cudaFuncGetAttributes(&attributes, flat_copy_kernel<typename copied_by<Body>::type>);
     }
     if (status != cudaSuccess) return status;
-    return cudaFuncGetAttributes(&attributes, map_kernel<Body, Operands>);
+    return cudaFuncGetAttributes(&attributes, map_kernel<Body, Layout>);
   }
 };
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/choice_call.hpp"
 #include "operations/elementwise/f32_map.hpp"
+#include "operations/elementwise/gather_host.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
+#include "operations/elementwise/pad_host.hpp"
+#include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/resize_call.hpp"
 #include "operations/elementwise/resize_host.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
@@ -115,6 +119,16 @@ struct map_runner {
     if (type == storage::f32 && resize_by_rows<float>(body, layout)) return 0;
     return run_each(body, layout, scalar_cost);
   }
+  template <class Bits>
+  int operator()(const gather_body<Bits>& body, const map_layout<3>& layout) const {
+    gather_lines(body, layout);
+    return 0;
+  }
+  template <class Bits>
+  int operator()(const pad_body<Bits>& body, const pad_layout& layout) const {
+    write_padded(body, layout);
+    return 0;
+  }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
     return run_blocks(body.addresses, layout, vector_cost, f32_map<2>::conversion());
   }
@@ -160,5 +174,9 @@ template void compute_map(const power_call&, const map_addresses&);
 template void compute_map(const decibel_call&, const map_addresses&);
 template void compute_map(const frames_call&, const map_addresses&);
 template void compute_map(const resize_call&, const map_addresses&);
+template void compute_map(const gather_call&, const map_addresses&);
+template void compute_map(const pad_call&, const map_addresses&);
+template void compute_map(const choice_call&, const map_addresses&);
+template void compute_map(const range_call&, const map_addresses&);
 
 }  // namespace sluice::host

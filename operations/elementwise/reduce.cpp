@@ -3,13 +3,13 @@
 #include "operations/cuda_build.hpp"
 #include "operations/elementwise/layouts.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
+#include "operations/elementwise/workspace_plan.hpp"
 
 #include <sluice/operations/reduce.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 #include <string>
 
 namespace sluice {
@@ -52,16 +52,6 @@ element_type result_type(reduction kind, element_type x) {
   return is_unsigned ? element_type::u64 : element_type::i64;
 }
 
-/// The smallest stride of an operand of a layout; large if there is none.
-template <int Operands>
-std::int64_t smallest_stride(const map_layout<Operands>& layout, int operand) {
-  auto smallest = std::numeric_limits<std::int64_t>::max();
-  for (int d = 0; d < layout.rank; ++d) {
-    if (layout.shape[d] > 1) smallest = std::min(smallest, layout.strides[operand][d]);
-  }
-  return smallest;
-}
-
 /// Chooses how many threads reduce a result, from the shape and the strides alone, so that the
 /// result of a GPU does not depend on its size. Neighbouring threads read neighbouring elements: of
 /// one result, if those are the closest ones, otherwise of different results.
@@ -71,7 +61,8 @@ void distribute(reduce_call& call) {
   constexpr std::int64_t least_of_thread = 8;
   call.part_length = call.reduced.count;
   if (call.results.count == 0 || call.reduced.count == 0) return;
-  if (smallest_stride(call.reduced, 0) <= smallest_stride(call.results, 1)) {
+  if (operations::smallest_stride(call.reduced, 0) <=
+      operations::smallest_stride(call.results, 1)) {
     const auto lane_count = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
     call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(lane_count)));
   }
@@ -167,20 +158,6 @@ void enqueue(lane_libraries& libraries, const reduce_call& call, const launch_of
                        launch.get<void>(&reduce::y), launch.workspace());
 }
 
-/// Scratch memory for the parts of results.
-class reduce_plan final : public operation_plan {
- public:
-  explicit reduce_plan(std::size_t bytes) noexcept : bytes_(bytes) {}
-  std::size_t workspace_bytes() const noexcept override { return bytes_; }
-
- private:
-  std::size_t bytes_;
-};
-
-std::shared_ptr<const operation_plan> make_plan(lane_libraries&, const reduce_call& call) {
-  return std::make_shared<reduce_plan>(static_cast<std::size_t>(call.key.workspace_bytes));
-}
-
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<reduce>) {
@@ -191,7 +168,7 @@ const operation_descriptor& descriptor_of(operation_type<reduce>) {
        .compute = compute,
        .cuda = {.library = "sluice",
                 .prepare = operations::with_cuda<cuda::prepare_reduce>(),
-                .make_plan = make_plan},
+                .make_plan = operations::make_workspace_plan<reduce_call>},
        .enqueue = operations::with_cuda<enqueue>(),
        .can_be_captured = true});
   return descriptor;

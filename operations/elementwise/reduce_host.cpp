@@ -13,13 +13,6 @@ namespace {
 
 using namespace operations;
 
-/// Calls `visit` with the positions at each index of all dimensions but the last, from `origin` on.
-template <int Operands, class Visit>
-void for_each_line(map_layout<Operands> layout, const map_position<Operands>& origin,
-                   const Visit& visit) {
-  if (--layout.rank == 0) return visit(origin);
-  for_each_position(layout, origin, visit);
-}
 template <int Operands>
 std::int64_t last_extent(const map_layout<Operands>& layout) {
   return layout.shape[layout.rank - 1];

@@ -31,6 +31,29 @@ enum class storage : std::uint8_t {
   c128
 };
 
+/// The size of an element in bytes.
+[[nodiscard]] SLUICE_HOST_DEVICE constexpr int bytes_of(storage type) noexcept {
+  switch (type) {
+    case storage::boolean:
+    case storage::u8:
+    case storage::i8:
+      return 1;
+    case storage::u16:
+    case storage::i16:
+    case storage::f16:
+    case storage::bf16:
+      return 2;
+    case storage::i32:
+    case storage::u32:
+    case storage::f32:
+      return 4;
+    case storage::c128:
+      return 16;
+    default:
+      return 8;
+  }
+}
+
 /// A complex number in memory and in registers.
 template <class Real>
 struct alignas(2 * sizeof(Real)) complex_number {

@@ -178,6 +178,25 @@ class elementwise_test : public executor_test {
           << to_string(y.type()) << ' ' << to_string(index) << " of " << to_string(shape);
     });
   }
+  /// Runs an operation over memory of any layout for its result, or without.
+  template <class Operation, class Expected>
+  void expect_right(Operation operation, element_type type, const extents& shape,
+                    const Expected& expected) {
+    if (coin()) {
+      const auto y = make(type, shape);
+      operation.y = y.view();
+      const auto result = run(test_executor(), operation);
+      EXPECT_EQ(result, y.view());
+      expect_elements(result, expected);
+      expect_gaps_untouched(y);
+    } else {
+      const auto result = run(test_executor(), operation);
+      EXPECT_EQ(result.shape(), shape);
+      EXPECT_EQ(result.type(), type);
+      EXPECT_TRUE(result.is_contiguous());
+      expect_elements(result, expected);
+    }
+  }
   /// Expects that an operation has written nothing but the elements of its result.
   void expect_gaps_untouched(const elements& y) {
     auto before = y.memory();

@@ -15,28 +15,7 @@
 namespace sluice::test {
 namespace {
 
-class maps : public elementwise_test {
- protected:
-  /// Runs an operation over memory of any layout for its result, or without.
-  template <class Operation, class Expected>
-  void expect_right(Operation operation, element_type type, const extents& shape,
-                    const Expected& expected) {
-    if (coin()) {
-      const auto y = make(type, shape);
-      operation.y = y.view();
-      const auto result = run(test_executor(), operation);
-      EXPECT_EQ(result, y.view());
-      expect_elements(result, expected);
-      expect_gaps_untouched(y);
-    } else {
-      const auto result = run(test_executor(), operation);
-      EXPECT_EQ(result.shape(), shape);
-      EXPECT_EQ(result.type(), type);
-      EXPECT_TRUE(result.is_contiguous());
-      expect_elements(result, expected);
-    }
-  }
-};
+class maps : public elementwise_test {};
 
 /// A number as an element of a type.
 number converted(element_type type, const number& value) {

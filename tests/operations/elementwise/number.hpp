@@ -149,6 +149,7 @@ enum class drawn {
   few,       ///< few values: -3 to 3 and some of their halves; 0 to 3 of types without a sign
   wide,      ///< integers of any value; real numbers in [-30, 30)
   positive,  ///< integers of any value; real numbers in [0, 1)
+  near_one,  ///< integers of any value; real numbers in [0.9, 1.1)
 };
 
 /// Writes a random element to `element`.
@@ -159,8 +160,8 @@ inline void draw_element(std::mt19937_64& generator, element_type type, drawn ho
   };
   const auto uniform = [&] {
     if (how == drawn::few) return 0.5 * static_cast<double>(generator() % 13U) - 3;
-    const double largest = how == drawn::wide ? 30 : 1;
-    const double smallest = how == drawn::positive ? 0 : -largest;
+    const double largest = how == drawn::wide ? 30 : how == drawn::near_one ? 1.1 : 1;
+    const double smallest = how == drawn::positive ? 0 : how == drawn::near_one ? 0.9 : -largest;
     return std::uniform_real_distribution<double>(smallest, largest)(generator);
   };
   if (type == element_type::boolean) return put(static_cast<std::uint8_t>(generator() & 1U));

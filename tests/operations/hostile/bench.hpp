@@ -21,6 +21,8 @@ namespace sluice::test {
 inline constexpr auto most = std::numeric_limits<std::int64_t>::max();
 /// The smallest number of a size.
 inline constexpr auto least = std::numeric_limits<std::int64_t>::min();
+/// An extent whose square is still a number of elements.
+inline constexpr auto huge = std::int64_t{1} << 31U;
 
 /// Draws random operands for requests. Their elements are undefined.
 class bench {
@@ -136,6 +138,11 @@ class bench {
   std::mt19937_64& generator_;
 };
 
+/// A random type of elements that are copied, but not u8.
+inline element_type copied_type(bench& test_bench) {
+  using enum element_type;
+  return test_bench.one_of({boolean, i8, u16, bf16, f32, u64, c64, c128});
+}
 /// A small random shape of `least_rank` to four dimensions.
 inline extents any_shape(bench& test_bench, std::int64_t least_rank = 1) {
   return test_bench.shape(static_cast<std::size_t>(test_bench.extent(least_rank, 4)));

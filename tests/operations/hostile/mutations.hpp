@@ -16,6 +16,8 @@ namespace sluice::test {
 [[nodiscard]] std::vector<operation_mutations> rng_mutations();
 [[nodiscard]] std::vector<operation_mutations> elementwise_mutations();
 [[nodiscard]] std::vector<operation_mutations> arrangement_mutations();
+[[nodiscard]] std::vector<operation_mutations> indexing_mutations();
+[[nodiscard]] std::vector<operation_mutations> movement_mutations();
 [[nodiscard]] std::vector<operation_mutations> spectral_mutations();
 [[nodiscard]] std::vector<operation_mutations> transfer_mutations();
 ///@}
@@ -23,9 +25,9 @@ namespace sluice::test {
 /// The mutations of all operations.
 [[nodiscard]] inline std::vector<operation_mutations> all_mutations() {
   std::vector<operation_mutations> all;
-  for (auto* library :
-       {blas_mutations, dnn_mutations, fft_mutations, rng_mutations, elementwise_mutations,
-        arrangement_mutations, spectral_mutations, transfer_mutations}) {
+  for (auto* library : {blas_mutations, dnn_mutations, fft_mutations, rng_mutations,
+                        elementwise_mutations, arrangement_mutations, indexing_mutations,
+                        movement_mutations, spectral_mutations, transfer_mutations}) {
     for (auto& operation : library()) all.push_back(std::move(operation));
   }
   return all;

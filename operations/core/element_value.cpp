@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/core/element_value.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <string>
+
+namespace sluice::operations {
+namespace {
+
+template <class T>
+element_bytes bytes_of_value(const T& value) noexcept {
+  element_bytes bytes{};
+  static_assert(sizeof value <= sizeof bytes);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+[[noreturn]] void refuse_range(const scalar& value, element_type type, std::string_view argument) {
+  throw invalid_argument(argument,
+                         value.text() + " is out of the range of " + std::string(to_string(type)));
+}
+
+template <class T>
+element_bytes small_integer(const scalar& value, element_type type, std::string_view argument) {
+  const auto number = value.to<std::int64_t>(argument);
+  if (number < std::numeric_limits<T>::min() || number > std::numeric_limits<T>::max()) {
+    refuse_range(value, type, argument);
+  }
+  return bytes_of_value(static_cast<T>(number));
+}
+
+}  // namespace
+
+element_bytes element_value(const scalar& value, element_type type, std::string_view argument) {
+  switch (type) {
+    case element_type::boolean: {
+      const auto number = value.to<std::int64_t>(argument);
+      if (number != 0 && number != 1) refuse_range(value, type, argument);
+      return bytes_of_value(static_cast<std::uint8_t>(number));
+    }
+    case element_type::u8:
+      return small_integer<std::uint8_t>(value, type, argument);
+    case element_type::i8:
+      return small_integer<std::int8_t>(value, type, argument);
+    case element_type::u16:
+      return small_integer<std::uint16_t>(value, type, argument);
+    case element_type::i16:
+      return small_integer<std::int16_t>(value, type, argument);
+    case element_type::i32:
+      return small_integer<std::int32_t>(value, type, argument);
+    case element_type::u32:
+      return small_integer<std::uint32_t>(value, type, argument);
+    case element_type::i64:
+      return bytes_of_value(value.to<std::int64_t>(argument));
+    case element_type::u64:
+      return bytes_of_value(value.to<std::uint64_t>(argument));
+    case element_type::f16:
+      return bytes_of_value(value.to<f16>(argument));
+    case element_type::bf16:
+      return bytes_of_value(value.to<bf16>(argument));
+    case element_type::f32:
+      return bytes_of_value(value.to<float>(argument));
+    case element_type::f64:
+      return bytes_of_value(value.to<double>(argument));
+    case element_type::c64:
+      return bytes_of_value(value.to<std::complex<float>>(argument));
+    case element_type::c128:
+      return bytes_of_value(value.to<std::complex<double>>(argument));
+  }
+  return {};
+}
+
+}  // namespace sluice::operations

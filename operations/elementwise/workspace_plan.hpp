@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/operations/operation.hpp>
+
+#include <cstddef>
+#include <memory>
+
+namespace sluice::operations {
+
+/// The plan of kernels that need nothing but scratch memory.
+class workspace_plan final : public operation_plan {
+ public:
+  explicit workspace_plan(std::size_t bytes) noexcept : bytes_(bytes) {}
+  std::size_t workspace_bytes() const noexcept override { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+};
+
+/// The plan of a call, whose key has the size of the scratch memory.
+template <class Call>
+[[nodiscard]] std::shared_ptr<const operation_plan> make_workspace_plan(lane_libraries&,
+                                                                        const Call& call) {
+  return std::make_shared<workspace_plan>(static_cast<std::size_t>(call.key.workspace_bytes));
+}
+
+}  // namespace sluice::operations
