@@ -312,12 +312,12 @@ class pool_computation {
       count_taps(line.offsets[4], outputs);
       for (std::int64_t i = 0; i < outputs; ++i) {
         // Neighbouring windows with equal counts at once.
-        const auto first = i;
+        const auto begin = i;
         const auto taps = counts_[static_cast<std::size_t>(i)];
         while (i + 1 < outputs && counts_[static_cast<std::size_t>(i + 1)] == taps) ++i;
-        reducer_.finish_each(results_.data() + first * layout_.pixel,
-                             (i + 1 - first) * layout_.pixel, counted * taps,
-                             finished + first * layout_.pixel);
+        reducer_.finish_each(results_.data() + begin * layout_.pixel,
+                             (i + 1 - begin) * layout_.pixel, counted * taps,
+                             finished + begin * layout_.pixel);
       }
       return finished;
     }

@@ -68,8 +68,8 @@ extents without_dimension(const extents& order, std::size_t axis) {
 
 /// Works out the rows. An x has the dimensions of Y; of a stack, those without `axis`.
 template <class Operation>
-concatenate_call infer_rows(const Operation& op, inference& inference, std::size_t axis,
-                            const extents& shape, bool is_stack) {
+concatenate_call infer_pieces(const Operation& op, inference& inference, std::size_t axis,
+                              const extents& shape, bool is_stack) {
   const auto& first = *inference.given(op.x.front());
   const auto new_order =
       is_stack ? with_dimension(order_in_memory(first), axis) : order_in_memory(first);
@@ -139,7 +139,7 @@ concatenate_call infer_concatenate(const concatenate& op, inference& inference) 
                               ", with which the extent of the result overflows");
     }
   }
-  return infer_rows(op, inference, axis, shape, false);
+  return infer_pieces(op, inference, axis, shape, false);
 }
 
 concatenate_call infer_stack(const stack& op, inference& inference) {
@@ -159,11 +159,11 @@ concatenate_call infer_stack(const stack& op, inference& inference) {
     if (d == axis) shape.push_back(static_cast<std::int64_t>(op.x.size()));
     if (d < first.rank()) shape.push_back(first.shape[d]);
   }
-  return infer_rows(op, inference, axis, shape, true);
+  return infer_pieces(op, inference, axis, shape, true);
 }
 
 template <class Operation>
-concatenate_addresses addresses_of(const launch_of<Operation>& launch) {
+concatenate_addresses piece_addresses(const launch_of<Operation>& launch) {
   concatenate_addresses addresses;
   for (std::size_t i = 0; i < launch.size(&Operation::x); ++i) {
     addresses.x[i] = launch.template get<const void>(&Operation::x, i);
@@ -172,13 +172,13 @@ concatenate_addresses addresses_of(const launch_of<Operation>& launch) {
   return addresses;
 }
 template <class Operation>
-void compute(const concatenate_call& call, const launch_of<Operation>& launch) {
-  if (call.rows != 0) host::compute_concatenate(call, addresses_of(launch));
+void compute_concatenation(const concatenate_call& call, const launch_of<Operation>& launch) {
+  if (call.rows != 0) host::compute_concatenate(call, piece_addresses(launch));
 }
 template <class Operation>
-void enqueue(lane_libraries& libraries, const concatenate_call& call,
-             const launch_of<Operation>& launch) {
-  if (call.rows != 0) cuda::enqueue_concatenate(libraries, call, addresses_of(launch));
+void enqueue_concatenation(lane_libraries& libraries, const concatenate_call& call,
+                           const launch_of<Operation>& launch) {
+  if (call.rows != 0) cuda::enqueue_concatenate(libraries, call, piece_addresses(launch));
 }
 
 template <class Operation, auto Infer>
@@ -187,9 +187,9 @@ const operation_descriptor& descriptor(std::string_view name) {
       {.name = name,
        .infer = Infer,
        .host = {.library = "sluice"},
-       .compute = compute<Operation>,
+       .compute = compute_concatenation<Operation>,
        .cuda = {.library = "sluice", .prepare = operations::with_cuda<cuda::prepare_concatenate>()},
-       .enqueue = operations::with_cuda<enqueue<Operation>>(),
+       .enqueue = operations::with_cuda<enqueue_concatenation<Operation>>(),
        .can_be_captured = true});
   return instance;
 }

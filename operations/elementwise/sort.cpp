@@ -61,8 +61,8 @@ std::int64_t workspace_bytes(const sort_call& call) {
 }
 
 template <class Operation>
-sort_call infer_rows(const Operation& op, inference& inference, std::int64_t kept, std::size_t axis,
-                     bool descending) {
+sort_call infer_sorted(const Operation& op, inference& inference, std::int64_t kept,
+                       std::size_t axis, bool descending) {
   const auto& x = *inference.given(op.x);
   auto shape = x.shape;
   shape[axis] = kept;
@@ -106,7 +106,7 @@ std::size_t sorted_axis(const Operation& op, inference& inference) {
 
 sort_call infer_sort(const sort& op, inference& inference) {
   const auto axis = sorted_axis(op, inference);
-  return infer_rows(op, inference, inference.require(op.x).shape[axis], axis, op.descending);
+  return infer_sorted(op, inference, inference.require(op.x).shape[axis], axis, op.descending);
 }
 sort_call infer_top_k(const top_k& op, inference& inference) {
   const auto axis = sorted_axis(op, inference);
@@ -116,7 +116,7 @@ sort_call infer_top_k(const top_k& op, inference& inference) {
     throw invalid_argument("k", "is " + std::to_string(op.k) + ", but x has " +
                                     std::to_string(extent) + " elements along the dimension");
   }
-  return infer_rows(op, inference, op.k, axis, op.largest);
+  return infer_sorted(op, inference, op.k, axis, op.largest);
 }
 
 template <class Operation>
