@@ -71,9 +71,6 @@ conv2d_call infer(const conv2d& op, inference& inference) {
   const auto& w = inference.require(op.w);
   operations::require_same_type(inference, op.w, w, x.type, "x");
   operations::require_enumerator("activation", op.activation, activation::tanh);
-  if (op.activation > activation::relu) {
-    throw invalid_argument("activation", "is neither none nor relu, which conv2d takes");
-  }
   operations::require_enumerator("math", op.math, math_mode::tf32);
   const auto& g = op.geometry;
   const auto shape = conv2d_output_shape(x.shape, w.shape, g);
@@ -83,7 +80,7 @@ conv2d_call infer(const conv2d& op, inference& inference) {
   conv2d_call call{
       .output = {.images = shape[0], .channels = shape[1], .h = shape[2], .w = shape[3]},
       .type = x.type,
-      .relu = op.activation == activation::relu};
+      .function = op.activation};
   const auto* y = op.y ? &inference.result(op.y, x.type, shape) : nullptr;
   // The launch has one order: that of X, or of the others if X lies in both or in neither.
   const auto decide = [&] {

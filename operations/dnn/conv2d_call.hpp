@@ -107,7 +107,7 @@ struct conv2d_call {
   conv2d_output output{};
   element_type type = element_type::f32;  ///< of all operands
   bool multiplies = false;  ///< there are products to sum; otherwise Y is the bias or 0
-  bool relu = false;
+  activation function = activation::none;
 
   [[nodiscard]] const conv2d_shape& host_key() const noexcept { return key; }
   [[nodiscard]] launch_facts facts() const noexcept {

@@ -157,7 +157,7 @@ void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries)
 
 /// Adds the bias, applies the activation and writes zeros, as far as there is any of it.
 void finish(const conv2d_call& call, const void* bias, void* y, native_stream* stream) {
-  if (call.multiplies && bias == nullptr && !call.relu) return;
+  if (call.multiplies && bias == nullptr && call.function == activation::none) return;
   const auto size = [](std::int64_t n) {
     return static_cast<std::size_t>(n);
   };
@@ -171,7 +171,7 @@ void finish(const conv2d_call& call, const void* bias, void* y, native_stream* s
                                   .channels = size(o.channels),
                                   .channel_stride = size(o.channel_stride()),
                                   .overwrites = !call.multiplies,
-                                  .relu = call.relu};
+                                  .function = call.function};
   check(static_cast<cudaError_t>(operations::launch_bias_activation(operation, stream)));
 }
 

@@ -517,7 +517,7 @@ class converted_plan final : public operation_plan {
                        .bias = bias != nullptr ? floats_at(bias_) : nullptr,
                        .y = floats_at(y_),
                        .workspace = workspace});
-    if (call.relu) rectify(inner.output, floats_at(y_));
+    activate(inner.output, call.function, floats_at(y_));
     for_each_image(key.n, key.y_image(), [&](std::int64_t i) {
       store_f32(type, floats_at(y_) + i * key.y_image(), key.y_image(),
                 y + i * key.y_distance * bytes);
@@ -553,7 +553,7 @@ void fill_16_bits(const conv2d_call& call, const launch_of<conv2d>& launch) {
   image.images = 1;
   std::vector<float> elements(static_cast<std::size_t>(image.image()));
   fill_with_bias(image, bias.data(), elements.data());
-  if (call.relu) rectify(image, elements.data());
+  activate(image, call.function, elements.data());
   for (std::int64_t i = 0; i < call.output.images; ++i) {
     store_f32(type, elements.data(), image.image(),
               launch.get<std::byte>(&conv2d::y) +
@@ -631,7 +631,7 @@ void compute_conv2d(const conv2d_call& call, const launch_of<conv2d>& launch) {
       launch.get<const float>(&conv2d::bias), launch.get<float>(&conv2d::y),
       static_cast<std::byte*>(launch.workspace())};
   launch.plan<conv2d_plan>().run(call, operands);
-  if (call.relu) rectify(call.output, operands.y);
+  activate(call.output, call.function, operands.y);
 }
 
 }  // namespace sluice::host

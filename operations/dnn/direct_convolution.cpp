@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/direct_convolution.hpp"
 
+#include "operations/elementwise/activations.hpp"
+#include "operations/elementwise/f32_loops.hpp"
+
 #include <algorithm>
 
 namespace sluice::host {
@@ -76,11 +79,13 @@ void fill_with_bias(const conv2d_output& output, const float* bias, float* y) no
   });
 }
 
-void rectify(const conv2d_output& output, float* y) noexcept {
-  for_each_image(output, y, [&](float* image) {
-    for (std::int64_t i = 0; i < output.image(); ++i) {
-      image[i] = image[i] < 0.0F ? 0.0F : image[i];
-    }
+void activate(const conv2d_output& output, activation function, float* y) {
+  operations::with_function(function, [&](auto unary) {
+    constexpr float alpha = operations::activation_alpha;
+    constexpr float beta = operations::activation_beta;
+    for_each_image(output, y, [&](float* image) {
+      unary_f32({unary.value, alpha, beta}, image, output.image(), image);
+    });
   });
 }
 

@@ -8,8 +8,9 @@ namespace sluice::host {
 /// Writes the bias, or 0, to each element of a result. `bias` may be null.
 void fill_with_bias(const operations::conv2d_output& output, const float* bias, float* y) noexcept;
 
-/// Replaces negative elements of a result by 0. Keeps NaN, which oneDNN's own ReLU turns into 0.
-void rectify(const operations::conv2d_output& output, float* y) noexcept;
+/// Applies an activation to each element of a result. ReLU keeps NaN, which oneDNN's own turns into
+/// 0.
+void activate(const operations::conv2d_output& output, activation function, float* y);
 
 /// Adds the products of a convolution to y, by its definition. Takes every geometry and needs no
 /// memory.

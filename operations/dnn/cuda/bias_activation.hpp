@@ -3,6 +3,8 @@
 
 #include "operations/elementwise/storage.hpp"
 
+#include <sluice/operations/activation.hpp>
+
 #include <cstddef>
 
 namespace sluice {
@@ -22,7 +24,7 @@ struct bias_activation {
   std::size_t channels;        ///< channels of an image
   std::size_t channel_stride;  ///< between elements of neighbouring channels
   bool overwrites;             ///< 0 stands for the previous y, which is not read
-  bool relu;
+  activation function;
 };
 
 /// Loads the kernels. Returns a `cudaError_t`.

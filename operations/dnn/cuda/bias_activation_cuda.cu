@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/bias_activation.hpp"
+#include "operations/elementwise/activations.hpp"
 #include "operations/elementwise/vectors.cuh"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ struct arguments {
   Index channels;
   Index channel_stride;
   bool overwrites;
-  bool relu;
+  activation function;
 };
 
 template <class Element, class Index>
@@ -28,7 +29,9 @@ __global__ void bias_activation_kernel(arguments<Element, Index> a) {
     const Index offset = a.gap == 0 ? i : i + i / a.image * a.gap;
     float value = a.overwrites ? 0.0f : to_f32(a.y[offset]);
     if (a.bias != nullptr) value += to_f32(a.bias[i / a.channel_stride % a.channels]);
-    if (a.relu && value < 0.0f) value = 0.0f;
+    with_function(a.function, [&](auto unary) {
+      value = apply(unary.value, value, float(activation_alpha), float(activation_beta));
+    });
     put_f32(a.y[offset], value);
   }
 }
@@ -47,7 +50,7 @@ void launch(const bias_activation& o, unsigned blocks, unsigned threads, cudaStr
                                     index(o.channels),
                                     index(o.channel_stride),
                                     o.overwrites,
-                                    o.relu};
+                                    o.function};
   bias_activation_kernel<Element, Index><<<blocks, threads, 0, stream>>>(a);
 }
 
@@ -68,9 +71,9 @@ int with_element(storage type, const Run& run) {
 
 int load_bias_activation_kernels() noexcept {
   int status = cudaSuccess;
-  for (const auto type : {storage::f32, storage::f16, storage::bf16}) {
+  for (const auto each : {storage::f32, storage::f16, storage::bf16}) {
     if (status != cudaSuccess) break;
-    status = with_element(type, [](auto element) -> int {
+    status = with_element(each, [](auto element) -> int {
       using type = decltype(element);
       cudaFuncAttributes attributes;
       const auto result =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with a bias, an activation or a residual.
+#include "tests/operations/elementwise/activation_reference.hpp"
 #include "tests/operations/elementwise/elements.hpp"
-#include "tests/operations/elementwise/function_references.hpp"
 #include "tests/support/expect_error.hpp"
 
 #include <sluice/operations/blas.hpp>
@@ -30,9 +30,6 @@ enum class bias_kind { none, columns, row_of_columns, rows, one, one_by_one };
 
 constexpr std::array all_biases{bias_kind::none, bias_kind::columns, bias_kind::row_of_columns,
                                 bias_kind::rows, bias_kind::one,     bias_kind::one_by_one};
-constexpr std::array all_activations{activation::none,      activation::relu, activation::gelu,
-                                     activation::gelu_tanh, activation::silu, activation::sigmoid,
-                                     activation::tanh};
 
 extents shape_of(bias_kind kind, std::int64_t m, std::int64_t n) {
   switch (kind) {
@@ -47,16 +44,6 @@ extents shape_of(bias_kind kind, std::int64_t m, std::int64_t n) {
     default:
       return {1, 1};
   }
-}
-
-/// The activation by its definition.
-long double activated(activation a, long double x) {
-  using function = unary_function;
-  constexpr std::array functions{function::negate,    function::relu, function::gelu,
-                                 function::gelu_tanh, function::silu, function::sigmoid,
-                                 function::tanh};
-  return a == activation::none ? x
-                               : real_reference(functions[static_cast<std::size_t>(a)], x, 1, 0);
 }
 
 /// Half the distance of neighbouring numbers around 1.

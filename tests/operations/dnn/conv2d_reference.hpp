@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "tests/operations/elementwise/activation_reference.hpp"
 #include "tests/operations/strided.hpp"
 #include "tests/support/random_values.hpp"
 
@@ -85,7 +86,8 @@ inline conv2d_description random_conv2d_description(std::mt19937_64& generator) 
   const auto h = smallest(r, g.dilation.h, g.padding.h) + draw(0, 14);
   d.x = {n, g.groups * channels, h, smallest(s, g.dilation.w, g.padding.w) + draw(9, 23)};
   d.has_bias = draw(0, 1) == 1;
-  d.activation = draw(0, 1) == 1 ? activation::relu : activation::none;
+  d.activation = all_activations[static_cast<std::size_t>(
+      draw(0, static_cast<std::int64_t>(all_activations.size()) - 1))];
   return d;
 }
 
@@ -122,7 +124,7 @@ inline std::vector<double> conv2d_reference(const conv2d_problem& p) {
         }
       }
     }
-    y.push_back(d.activation == activation::relu ? std::max(0.0, sum) : sum);
+    y.push_back(static_cast<double>(activated(d.activation, sum)));
   });
   return y;
 }

@@ -32,7 +32,7 @@ void PrintTo(const conv2d_description& d, std::ostream* stream) {
   *stream << "x " << to_string(d.x) << " w " << to_string(d.w) << " padding " << g.padding.h << 'x'
           << g.padding.w << " stride " << g.stride.h << 'x' << g.stride.w << " dilation "
           << g.dilation.h << 'x' << g.dilation.w << " groups " << g.groups
-          << (d.has_bias ? " bias" : "") << (d.activation == activation::relu ? " relu" : "")
+          << (d.has_bias ? " bias" : "") << " activation " << static_cast<int>(d.activation)
           << (d.math == math_mode::tf32 ? " tf32" : "");
 }
 

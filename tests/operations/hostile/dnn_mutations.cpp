@@ -147,7 +147,7 @@ operation_mutations conv2d_mutations() {
     c.y = {};
   });
   add_geometry(mutations);
-  for (const int value : {2, 255}) {
+  for (const int value : {7, 255}) {
     mutations.value(&conv2d::activation, "activation " + std::to_string(value), "activation",
                     static_cast<activation>(value));
     mutations.value(&conv2d::math, "math " + std::to_string(value), "math",
