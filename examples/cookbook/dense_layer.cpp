@@ -21,8 +21,9 @@ program make_dense_layer(host_tensor weights, host_tensor bias) {
   const auto x = p.input("x");                               // f32, [n, inputs]
   const auto w = p.constant("weights", std::move(weights));  // f32, [outputs, inputs]
   const auto b = p.constant("bias", std::move(bias));        // f32, [outputs]
-  return std::move(p).build(
-      {p.add("y", gemm{.a = x, .b = w.transposed(), .bias = b, .activation = activation::relu})});
+  const auto y =
+      p.add("y", gemm{.a = x, .b = w.transposed(), .bias = b, .activation = activation::relu});
+  return std::move(p).build({y});
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): an error ends this example.

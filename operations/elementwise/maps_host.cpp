@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/elementwise/choice_call.hpp"
+#include "operations/elementwise/choice_host.hpp"
 #include "operations/elementwise/f32_map.hpp"
 #include "operations/elementwise/gather_host.hpp"
 #include "operations/elementwise/host_loop.hpp"
@@ -122,6 +122,17 @@ struct map_runner {
   template <class Bits>
   int operator()(const gather_body<Bits>& body, const map_layout<3>& layout) const {
     gather_lines(body, layout);
+    return 0;
+  }
+  template <class Bits>
+  int operator()(const choice_body<Bits>& body, const map_layout<3>& layout) const {
+    const int last = layout.rank - 1;
+    const auto step = layout.strides[2][last];
+    const bool has_runs =
+        step >= -1 && step <= 1 &&
+        (body.rule != choice_rule::equal_to_index || layout.strides[1][last] == 0);
+    if (!has_runs) return run_each(body, layout, scalar_cost);
+    choose_lines(body, layout);
     return 0;
   }
   template <class Bits>
