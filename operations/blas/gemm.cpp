@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-constexpr std::size_t matrix_rank = 2;
+using operations::matrix_rank;
 
 /// Extent of a matrix along its rows (0) or columns (1).
 std::int64_t extent(const tensor_spec& s, std::size_t dimension) {

@@ -8,10 +8,14 @@
 #include <sluice/operations/operation.hpp>
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace sluice::operations {
+
+/// The dimensions of one matrix of a stack.
+inline constexpr std::size_t matrix_rank = 2;
 
 /// One matrix of a `gemm_call`, in the terms of a column-major BLAS.
 struct blas_matrix {

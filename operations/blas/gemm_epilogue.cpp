@@ -20,8 +20,7 @@ using operations::epilogue_call;
 using operations::fused_key;
 using operations::gemm_call;
 using operations::gemm_epilogue_call;
-
-constexpr std::size_t matrix_rank = 2;
+using operations::matrix_rank;
 
 /// What the bias of a result `c` has numbers for.
 /// @param is_swapped the call computes the transpose of C

@@ -12,10 +12,10 @@ namespace sluice::host {
 namespace {
 
 /// Sums of so many products of a u8 and an i8 are exact in f32: 512 · 255 · 128 < 2^24.
-constexpr std::int64_t most_terms = 512;
+constexpr std::int64_t most_exact_terms = 512;
 
 /// The scratch memory of a thread.
-struct block_memory {
+struct integer_memory {
   converted_matrix first;
   converted_matrix second;
   std::vector<float> sums;
@@ -31,8 +31,8 @@ struct result_block {
 /// Adds the products of the columns from `term` on to a block of C.
 void add_products(const gemm_call& call, const void* first, const void* second,
                   const result_block& block, std::int64_t term, std::int32_t* c,
-                  block_memory& memory) {
-  const auto terms = std::min(most_terms, call.k - term);
+                  integer_memory& memory) {
+  const auto terms = std::min(most_exact_terms, call.k - term);
   const auto [row, column, rows, columns] = block;
   const auto a = operations::storage_of(call.type);
   constexpr auto b = operations::storage::i8;
@@ -67,7 +67,7 @@ void compute_integers(const gemm_call& call, const launch_of<gemm>& launch) {
   const auto* const second = call.swapped ? a : b;
   auto* const c = launch.get<std::int32_t>(&gemm::c);
   const auto blocks = result_blocks::of<float>(call);
-  const auto compute_block = [&](std::int64_t number, block_memory& memory) {
+  const auto compute_block = [&](std::int64_t number, integer_memory& memory) {
     const auto i = number / blocks.in_product();
     result_block block{};
     block.row = number % blocks.in_product() % blocks.down * blocks.rows;
@@ -78,7 +78,7 @@ void compute_integers(const gemm_call& call, const launch_of<gemm>& launch) {
     for (std::int64_t j = 0; call.beta == 0.0 && j < block.columns; ++j) {
       std::fill_n(element_address(matrix, call.c, block.row, block.column + j), block.rows, 0);
     }
-    for (std::int64_t term = 0; call.multiplies && term < call.k; term += most_terms) {
+    for (std::int64_t term = 0; call.multiplies && term < call.k; term += most_exact_terms) {
       add_products(call, first + i * call.first.distance, second + i * call.second.distance, block,
                    term, matrix, memory);
     }
@@ -88,7 +88,7 @@ void compute_integers(const gemm_call& call, const launch_of<gemm>& launch) {
                            static_cast<double>(blocks.rows) * static_cast<double>(blocks.columns) *
                                static_cast<double>(call.k) / products_in_nanosecond);
   parallel_for(chunks.count(), [&](std::int64_t chunk) {
-    block_memory memory;
+    integer_memory memory;
     for (auto block = chunks[chunk].begin; block < chunks[chunk].end; ++block) {
       compute_block(block, memory);
     }

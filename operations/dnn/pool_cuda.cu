@@ -81,6 +81,16 @@ struct pool_reducer {
       return larger(total, x);
     }
   }
+  /// The total of the elements of two totals.
+  [[nodiscard]] static __device__ T merge(T a, T b) {
+    if constexpr (Kind != window_kind::maximum) {
+      return a + b;
+    } else if constexpr (std::is_same_v<T, float>) {
+      return larger_f32(a, b);
+    } else {
+      return larger(a, b);
+    }
+  }
   /// The result of a window with `counted` taps. `x` is the element at its position.
   [[nodiscard]] __device__ T finish(T total, T counted, T x) const {
     if constexpr (Kind == window_kind::average) return total / counted;
@@ -175,12 +185,28 @@ __global__ void __launch_bounds__(threads_per_block)
 #pragma unroll 1
       for (std::int64_t b = taps[1].first; b < taps[1].last; ++b, row += steps[1]) {
         const Element* tap = row;
-#pragma unroll(IsVector ? 2 : 1)
-        for (std::int64_t c = taps[2].first; c < taps[2].last; ++c, tap += steps[2]) {
-          const vector elements = load_planes(tap);
+        // Sums of few numbers are added up, so that long windows lose no more than short ones.
+        constexpr std::int64_t most_summed = 256;
+        for (std::int64_t c = taps[2].first; c < taps[2].last;) {
+          const auto end = Kind == window_kind::maximum || taps[2].last - c < most_summed
+                               ? taps[2].last
+                               : c + most_summed;
+          number part[Size];
 #pragma unroll
           for (int k = 0; k < Size; ++k) {
-            totals[k] = reducer.combine(totals[k], number_of(elements.elements[k]));
+            part[k] = pool_reducer<Kind, number>::template identity<Element>();
+          }
+#pragma unroll(IsVector ? 2 : 1)
+          for (; c < end; ++c, tap += steps[2]) {
+            const vector elements = load_planes(tap);
+#pragma unroll
+            for (int k = 0; k < Size; ++k) {
+              part[k] = reducer.combine(part[k], number_of(elements.elements[k]));
+            }
+          }
+#pragma unroll
+          for (int k = 0; k < Size; ++k) {
+            totals[k] = pool_reducer<Kind, number>::merge(totals[k], part[k]);
           }
         }
       }

@@ -49,7 +49,7 @@ enum class transpose : std::uint8_t { no, yes };
 /// With a bias, an activation or a residual, the host also rounds a C of 16 bits once. A GPU may
 /// round it twice: before it adds the bias, applies the activation or adds the residual, and at the
 /// end. `gelu_tanh` of such a C may be that of cuBLAS, whose error is up to |x| / 1000 for the
-/// argument x.
+/// argument x. On a GPU, `relu` may turn NaN into 0, as cuBLAS does.
 ///
 /// Matrices that are stored by rows or by columns, with one distance between the matrices of a
 /// stack, are used as they are. A matrix with other strides is packed: the launch uses a copy in

@@ -95,7 +95,7 @@ operation_mutations conv2d_mutations() {
   for (const auto& [name, member] :
        {std::pair{"x", &conv2d::x}, std::pair{"w", &conv2d::w}, std::pair{"bias", &conv2d::bias}}) {
     const std::string text = name;
-    for (const auto type : {u8, i32, f16, f64, c64}) {
+    for (const auto type : {u8, i32, f64, c64}) {
       mutations.add(text + " of " + std::string(to_string(type)), bad, text,
                     [member = member, type](conv2d& c, bench& test_bench) {
                       c.*member = test_bench.make(type, (c.*member).value().shape());
