@@ -176,7 +176,7 @@ TEST_P(completion_engine_test, allocates_nothing_for_many_streams) {
 }
 
 TEST_P(completion_engine_test, ends_when_its_own_continuation_drops_the_last_owner) {
-  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it waits for a stream's work location the stream is destroyed");
+  SLUICE_SKIP_UNDER_COMPUTE_SANITIZER("it waits for a stream's work where the stream is destroyed");
   std::atomic<bool> called{false};
   gate closed;
   lane_.reset();
@@ -303,7 +303,7 @@ TEST_P(gated_completion_test, orders_many_pairs) {
 // The queue is not searched from its beginning.
 TEST_P(gated_completion_test, orders_pairs_in_linear_time) {
   SLUICE_REQUIRE_INSTRUCTION_COUNT();
-  if (GetParam() != location("host", completion_strategy::polled)) {
+  if (GetParam() != service_place("host", completion_strategy::polled)) {
     GTEST_SKIP() << "the queue is the same everywhere";
   }
   const auto count = [](const std::string& name) {

@@ -139,11 +139,11 @@ inline std::shared_ptr<std::uint32_t> staging(const std::shared_ptr<device>& dev
           }};
 }
 
-using where = std::tuple<std::string, completion_strategy>;
+using service_place = std::tuple<std::string, completion_strategy>;
 
 /// A service and a lane for each device and completion strategy. `TearDown` expects that nothing is
 /// left.
-class service_test : public testing::TestWithParam<where> {
+class service_test : public testing::TestWithParam<service_place> {
  protected:
   void SetUp() override {
     const auto& [name, strategy] = GetParam();
@@ -196,7 +196,7 @@ class service_test : public testing::TestWithParam<where> {
   std::unique_ptr<lane> lane_;
 };
 
-inline std::string name_of_where(const testing::TestParamInfo<where>& parameter) {
+inline std::string name_of_where(const testing::TestParamInfo<service_place>& parameter) {
   return std::get<0>(parameter.param) + "_" + to_string(std::get<1>(parameter.param));
 }
 
