@@ -10,8 +10,11 @@
 namespace sluice::detail {
 
 std::span<const std::string> names_of_list(std::string_view list) {
-  static std::mutex mutex;
-  static std::map<std::string, std::array<std::string, max_operands>, std::less<>> lists;
+  // Never destroyed: threads and objects of static storage may use the names until the process
+  // ends.
+  static auto& mutex = *new std::mutex;
+  static auto& lists =
+      *new std::map<std::string, std::array<std::string, max_operands>, std::less<>>;
   const std::lock_guard lock(mutex);
   if (const auto position = lists.find(list); position != lists.end()) return position->second;
   std::array<std::string, max_operands> names;

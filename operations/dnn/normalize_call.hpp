@@ -28,11 +28,13 @@ enum class normalization : std::uint8_t {
 [[nodiscard]] SLUICE_HOST_DEVICE constexpr bool divides_by_norm(normalization kind) noexcept {
   return kind == normalization::l1 || kind == normalization::l2;
 }
-/// The factor of a row whose magnitudes or squares have the sum `total`. Rows of zeros remain.
-template <class T>
-[[nodiscard]] SLUICE_HOST_DEVICE inline T norm_factor(normalization kind, T total) noexcept {
-  if (total == T(0)) return T(0);
-  return T(1) / (kind == normalization::l1 ? total : std::sqrt(total));
+/// The factor of a row of type `T` whose magnitudes or squares have the sum `total`. Rows whose
+/// norm has no reciprocal in `T` become zeros, as rows of zeros do.
+template <class T, class Total>
+[[nodiscard]] SLUICE_HOST_DEVICE inline T norm_factor(normalization kind, Total total) noexcept {
+  const auto factor =
+      static_cast<T>(Total(1) / (kind == normalization::l1 ? total : std::sqrt(total)));
+  return factor > highest_v<T> ? T(0) : factor;
 }
 
 /// A normalization. Operand 0 is y, operand 1 is x, and operand 2 stands for scale, bias, mean and

@@ -258,7 +258,7 @@ template <class Element, int Kept>
     differences += p.differences + p.count * distance;
     squares += distance * (2 * p.differences + p.count * distance);
   }
-  if (divides_by_norm(call.kind)) return {0, 0, norm_factor(call.kind, squares)};
+  if (divides_by_norm(call.kind)) return {0, 0, norm_factor<float>(call.kind, squares)};
   squares /= count;
   float residual = 0;
   if (call.kind == normalization::layer) {

@@ -165,10 +165,10 @@ class row_computation {
             static_cast<double>(load<T>(call_.type, addresses_.variance, row.offsets[2])));
         break;
       case normalization::l1:
-        map.factor = static_cast<T>(norm_factor(call_.kind, loops::magnitudes(x, call_.count)));
+        map.factor = norm_factor<T>(call_.kind, loops::magnitudes(x, call_.count));
         break;
       case normalization::l2:
-        map.factor = static_cast<T>(norm_factor(call_.kind, loops::squares(x, call_.count)));
+        map.factor = norm_factor<T>(call_.kind, loops::squares(x, call_.count));
         break;
     }
     apply(map, source, y, row.offsets[2]);

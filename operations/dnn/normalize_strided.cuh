@@ -135,9 +135,9 @@ __global__ void __launch_bounds__(most_threads)
     // The mean in two numbers, so that the difference of large numbers is exact.
     const T shift = static_cast<T>(mean);
     const T residual = static_cast<T>(mean - static_cast<double>(shift));
-    const T factor =
-        static_cast<T>(divides_by_norm(call.kind) ? norm_factor(call.kind, variance)
-                                                  : reciprocal_root(variance + call.epsilon));
+    const T factor = divides_by_norm(call.kind)
+                         ? norm_factor<T>(call.kind, variance)
+                         : static_cast<T>(reciprocal_root(variance + call.epsilon));
     for_each_value([&](const map_position<3>& element, T value) {
       T result = (value - shift - residual) * factor;
       if (addresses.scale != nullptr) result *= parameter_at(addresses.scale, element);

@@ -81,7 +81,7 @@ struct window_sum {
       const double base = bias + alpha * total;
       // The usual power, without the call of `pow`.
       const double divisor =
-          beta == 0.75 ? std::sqrt(base * std::sqrt(base)) : std::pow(base, beta);
+          beta == 0.75 ? std::sqrt(base) * std::sqrt(std::sqrt(base)) : std::pow(base, beta);
       return static_cast<T>(static_cast<double>(x) / divisor);
     }
     if (p == 1) return static_cast<T>(total);

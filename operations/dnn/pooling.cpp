@@ -172,7 +172,13 @@ pooling_call infer_pool(const pool& op, inference& inference) {
   }
   const auto& x = require_x(inference, op.x, op.kind, "window", op.window);
   pool_axes axes{.count = op.window.size()};
-  for (std::size_t i = 0; i < axes.count; ++i) axes.all[i] = pool_axis_of(op, i, x.shape[i + 2]);
+  std::int64_t elements = 1;  // of a window
+  for (std::size_t i = 0; i < axes.count; ++i) {
+    axes.all[i] = pool_axis_of(op, i, x.shape[i + 2]);
+    if (__builtin_mul_overflow(elements, axes.all[i].window, &elements)) {
+      throw invalid_argument("window", "is " + to_string(op.window) + ", which overflows");
+    }
+  }
   auto call = make_pool(inference, op.x, op.y, op.kind, axes);
   call.p = op.p;
   call.counts_padding = op.count_padding;

@@ -2,6 +2,7 @@
 #include "operations/cuda_build.hpp"
 #include "operations/elementwise/layouts.hpp"
 #include "operations/elementwise/sort_functions.hpp"
+#include "operations/elementwise/workspace_plan.hpp"
 
 #include <sluice/operations/operation.hpp>
 #include <sluice/operations/sort.hpp>
@@ -27,7 +28,7 @@ struct sort_call : operations::sort_call {
         rest = operations::kept_by_tiles(rest, kept);
       }
     } else {
-      for (auto width = sorted_tile; width < length; width *= 2) ++count;
+      count += std::bit_width(static_cast<std::uint64_t>((length - 1) / sorted_tile));
     }
     return count;
   }
@@ -136,19 +137,6 @@ void enqueue_sorted(lane_libraries& libraries, const sort_call& call,
   cuda::enqueue_sort(libraries, call, sort_addresses_of(launch), launch.workspace());
 }
 
-/// Scratch memory for sorted parts of rows.
-class sort_plan final : public operation_plan {
- public:
-  explicit sort_plan(std::size_t bytes) noexcept : bytes_(bytes) {}
-  std::size_t workspace_bytes() const noexcept override { return bytes_; }
-
- private:
-  std::size_t bytes_;
-};
-std::shared_ptr<const operation_plan> make_sort_plan(lane_libraries&, const sort_call& call) {
-  return std::make_shared<sort_plan>(static_cast<std::size_t>(call.key.workspace_bytes));
-}
-
 template <class Operation, auto Infer>
 const operation_descriptor& sort_descriptor(std::string_view name) {
   static const typed_operation_descriptor<Operation, sort_call> instance(
@@ -158,7 +146,7 @@ const operation_descriptor& sort_descriptor(std::string_view name) {
        .compute = compute_sorted<Operation>,
        .cuda = {.library = "sluice",
                 .prepare = operations::with_cuda<cuda::prepare_sort>(),
-                .make_plan = make_sort_plan},
+                .make_plan = operations::make_workspace_plan<sort_call>},
        .enqueue = operations::with_cuda<enqueue_sorted<Operation>>(),
        .can_be_captured = true});
   return instance;

@@ -30,21 +30,27 @@ void sort_items(const hwy::Sorter& sorter, std::vector<wide_item>& items) {
 template <class Item>
 void sort_rows(const sort_call& call, const sort_addresses& addresses, std::int64_t begin,
                std::int64_t end) {
+  // Few elements are found faster than all are sorted. Memory is needed for those that are kept and
+  // a block of others: no more than a small multiple of the results or of a block.
+  const bool selects = call.kept < call.length / 4;
+  const auto block = selects ? std::max<std::int64_t>(call.kept, 1 << 16) : call.length;
   const hwy::Sorter sorter;
   std::vector<Item> items;
+  items.reserve(static_cast<std::size_t>(std::min(call.kept + block, call.length)));
   for (auto row = begin; row < end; ++row) {
     const auto position = operations::position_of(call.rows, row);
-    items.resize(static_cast<std::size_t>(call.length));
-    for (std::int64_t i = 0; i < call.length; ++i) {
-      const auto order =
-          operations::order_of(call.type(), addresses.x, position.offsets[2] + i * call.strides[2]);
-      items[static_cast<std::size_t>(i)] = Item::make(order, i, call.descending);
-    }
-    // Few elements are found faster than all are sorted.
-    if (call.kept < call.length / 4) {
-      const auto kept = items.begin() + static_cast<std::ptrdiff_t>(call.kept);
-      std::nth_element(items.begin(), kept, items.end());
-      items.erase(kept, items.end());
+    items.clear();
+    for (std::int64_t first = 0; first < call.length; first += block) {
+      const auto last = std::min(first + block, call.length);
+      for (auto i = first; i < last; ++i) {
+        const auto order = operations::order_of(call.type(), addresses.x,
+                                                position.offsets[2] + i * call.strides[2]);
+        items.push_back(Item::make(order, i, call.descending));
+      }
+      const auto kept = static_cast<std::ptrdiff_t>(call.kept);
+      if (!selects || kept >= static_cast<std::ptrdiff_t>(items.size())) continue;
+      std::nth_element(items.begin(), items.begin() + kept, items.end());
+      items.erase(items.begin() + kept, items.end());
     }
     sort_items(sorter, items);
     for (std::int64_t i = 0; i < call.kept; ++i) {

@@ -78,6 +78,12 @@ bool works_in_place(const program_graph& graph, const program_inference& inferre
   if (graph.use_of(value).steps > result.step + 1) return false;
   const auto& step = graph.steps()[result.step];
   const auto& input_spec = inferred.inputs[input];
+  // What the step updates is put into the memory of the result before the step reads the input.
+  const auto updated = step.operands[result.operand];
+  if (updated != program_graph::none && graph.viewed(updated) != value &&
+      step_inference.uses[result.operand].access != access_kind::write) {
+    return false;
+  }
   for (std::size_t i = 0; i < step.operands.size(); ++i) {
     const auto operand = step.operands[i];
     if (operand == program_graph::none || graph.viewed(operand) != value ||

@@ -25,9 +25,11 @@ enum class cumulative_kind : std::uint8_t {
 /// result is rounded once. X is of any type but boolean. NumPy calls this `cumsum` and `cumprod`,
 /// ONNX CumSum and CumProd.
 ///
-/// The order of additions depends on the device. On one machine, the result of a shape and its
-/// strides is always the same. All strides are allowed. Y may be the same view as X; otherwise it
-/// shares no bytes with X. The result is Y, a new row-major tensor if it is not given.
+/// Sums begin with 0, so -0 counts as 0, and products with 1. A GPU combines elements in another
+/// order than the host: a product of some of them may overflow, even if they follow a 0. On one
+/// machine, the result of a shape and its strides is always the same. All strides are allowed. Y
+/// may be the same view as X; otherwise it shares no bytes with X. The result is Y, a new row-major
+/// tensor if it is not given.
 struct cumulative {
   operand x{};                                  ///< X, with at least one dimension
   std::int64_t axis = 0;                        ///< the dimension; negative: from the last

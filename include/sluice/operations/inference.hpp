@@ -32,8 +32,7 @@ namespace sluice {
 /// Inputs are read and outputs are written as a whole, unless `infer` states otherwise. It states
 /// the result of every output that it does not ignore. The functions take members of the operation
 /// itself and no copies of them, and outputs where they say so: they throw error `invalid_argument`
-/// otherwise. Nothing here
-/// touches the device. Not thread-safe.
+/// otherwise. Nothing here touches the device. Not thread-safe.
 class SLUICE_EXPORT inference {
  public:
   /// How the launch uses one operand.

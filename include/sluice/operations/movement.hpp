@@ -130,7 +130,8 @@ struct eye {
 ///     range{.limit = 4, .type = element_type::i64}       // 0 1 2 3
 ///     range{.start = 1, .limit = 0, .step = -0.25}       // 1 0.75 0.5 0.25
 ///
-/// Y has max(⌈(limit - start) / step⌉, 0) elements. Integers are exact. Floating-point numbers are
+/// Y has max(⌈(limit - start) / step⌉, 0) elements. Integers are exact; start, limit and
+/// step are in the range of i64. Floating-point numbers are
 /// computed in f64 and rounded once; products and sums are rounded in turn. ONNX calls this Range,
 /// NumPy `arange`. Y has any strides. The result is Y, a new tensor if it is not given.
 struct range {

@@ -53,7 +53,9 @@ struct log_softmax {
 };
 
 /// X divided by its norm along a dimension: the sum of magnitudes with p = 1, or the root of the
-/// sum of squares with p = 2. Zeros remain if all elements along the dimension are 0.
+/// sum of squares with p = 2. The result is 0 if all elements along the dimension are 0, or if the
+/// reciprocal of their norm overflows. With p = 2, squares may overflow or underflow: on a GPU
+/// those of f16, bf16 and f32 in f32, otherwise in f64.
 ///
 ///     lp_norm{.x = features}
 ///

@@ -27,12 +27,13 @@ namespace sluice {
 /// Indices are of type i32 or i64, and negative ones count from the end. Their values are known to
 /// the device alone. On the host, an index out of range fails the request with `invalid_argument`,
 /// a text that begins with "indices", and an undefined Y. On a GPU, such an index is clamped to the
-/// nearest one in range. No memory outside of the operands is touched on either device.
+/// nearest one in range. No memory outside of the operands changes on either device.
 ///
 /// The order of several updates of one element: on the host, and on a GPU with `deterministic`,
 /// that of the indices in row-major order. Otherwise a GPU takes them in any order: `set` leaves
 /// one of them, sums and products of floating-point numbers may differ in the last bits from run to
-/// run, and all other results do not depend on the order.
+/// run, and all other results do not depend on the order. Then a GPU also adds f32 and c64 with 0
+/// in place of subnormal numbers.
 ///
 /// Integers wrap around, f16 and bf16 are computed in f32, and each intermediate result is rounded
 /// to the type of Y. c64 and c128 have no minimum or maximum. With `deterministic`, and for

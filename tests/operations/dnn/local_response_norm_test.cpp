@@ -75,6 +75,14 @@ TEST_P(response_operation, of_images_of_both_layouts) {
                     make_contiguous(element_type::f32, {2, 5, 3}));
 }
 
+TEST_P(response_operation, of_numbers_whose_squares_are_near_the_limits) {
+  for (const double number : {1e126, 1e-125}) {
+    auto x = make_contiguous(element_type::f64, {1, 1});
+    x.set(std::vector<double>{number});
+    expect_normalized({.size = 1, .alpha = 1, .bias = 0}, x);
+  }
+}
+
 TEST_P(response_operation, of_no_elements) {
   constexpr std::int64_t many = std::int64_t{1} << 40U;
   const auto x = make_contiguous(element_type::f32, {0}).view();

@@ -395,6 +395,18 @@ TEST_P(normalization_operation, masked_and_large_rows) {
   }
 }
 
+// The reciprocal of such a norm is infinite.
+TEST_P(normalization_operation, rows_of_the_smallest_numbers_become_zeros) {
+  for (const std::int64_t p : {1, 2}) {
+    for (const std::int64_t count : {4, 7, 64}) {
+      auto x = make_contiguous(element_type::f32, {1, count});
+      x.set(std::vector<float>{1e-40F, 0, 0, 0});
+      auto y = run(test_executor(), lp_norm{.x = x.view().slice(1, 0, 4), .p = p});
+      expect_elements(y, [](const extents&) { return number(0); });
+    }
+  }
+}
+
 TEST_P(normalization_operation, of_no_elements) {
   constexpr std::int64_t many = std::int64_t{1} << 40U;
   const auto x = make_contiguous(element_type::f32, {0}).view();

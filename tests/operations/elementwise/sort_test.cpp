@@ -173,6 +173,13 @@ TEST_P(sorts, may_keep_the_first_elements) {
   }
 }
 
+// The host keeps the first ones of blocks of 65536 elements.
+TEST_P(sorts, keep_the_first_elements_of_long_rows) {
+  for (const std::int64_t k : {1, 700, 40000}) {
+    check_top(make(element_type::i16, {2, 200003}, drawn::bits), k, -1, coin());
+  }
+}
+
 TEST_P(sorts, take_repeated_elements) {
   const auto x = make(element_type::i32, {1, 50});
   const auto results =

@@ -168,6 +168,10 @@ operation_mutations top_k_list() {
                 [](top_k& op, bench& test_bench) {
                   op = {.x = test_bench.repeated(f32, {std::int64_t{1} << 60U}), .k = 1};
                 });
+  mutations.add("more passes than a number counts", errc::unsupported, "top_k",
+                [](top_k& op, bench& test_bench) {
+                  op = {.x = test_bench.repeated(u8, {(std::int64_t{1} << 62U) + 1}), .k = 1025};
+                });
   return std::move(mutations).take();
 }
 

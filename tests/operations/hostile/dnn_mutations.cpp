@@ -365,6 +365,12 @@ operation_mutations pool_mutations() {
     o.window = {3, 3};
     o.dilation = {most, 1};
   });
+  mutations.add("a window whose elements overflow", bad, "window", [](pool& o, bench&) {
+    constexpr auto many = std::int64_t{1} << 32U;
+    o.window = {many, many};
+    o.before = {many - 1, many - 1};
+    o.y = {};
+  });
   mutations.add("padding that overflows", bad, "after", [](pool& o, bench&) {
     o.window = {most, 1};
     o.before = {most - 1, 0};

@@ -64,6 +64,33 @@ struct division {
   }
 };
 
+/// total = total + x, of numbers i32, also in place of x.
+struct accumulation {
+  operand x{};
+  operand total{};
+
+  static constexpr auto members() {
+    return std::make_tuple(input("x", &accumulation::x), output("total", &accumulation::total));
+  }
+  static constexpr std::string_view name = "accumulation";
+  static constexpr bool has_kernel = false;
+  struct call {
+    std::size_t count;
+  };
+  static call infer(const accumulation& op, inference& inference) {
+    inference.update(op.total);
+    inference.allow_in_place(op.total, op.x);
+    return {inference.result(op.total, element_type::i32, inference.require(op.x).shape).size()};
+  }
+  static auto body(const call& call, const launch_of<accumulation>& launch) {
+    (void)call;
+    return [x = launch.get<const std::int32_t>(&accumulation::x),
+            total = launch.get<std::int32_t>(&accumulation::total)](std::size_t i) {
+      total[i] += x[i];
+    };
+  }
+};
+
 class several_results : public programs {
  protected:
   using numbers_i32 = std::vector<std::int32_t>;
@@ -160,6 +187,19 @@ TEST_P(several_results, may_be_written_into_given_outputs_directly) {
   EXPECT_EQ(results, (tensors{b, a}));
   EXPECT_EQ(integers_of(a), numbers_i32{14});
   EXPECT_EQ(integers_of(b), numbers_i32{2});
+}
+
+TEST_P(several_results, of_an_update_may_replace_the_other_input) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto total = p.input("total");
+  const program accumulate =
+      std::move(p).build({p.add("sum", accumulation{.x = x, .total = total})});
+  const auto a = integers({1, 2, 3});
+  const auto b = integers({10, 20, 30});
+  EXPECT_EQ(results_of({accumulate, {a, b}, {a}}), tensors{a});
+  EXPECT_EQ(integers_of(a), (numbers_i32{11, 22, 33}));
+  EXPECT_EQ(integers_of(b), (numbers_i32{10, 20, 30}));
 }
 
 TEST_P(several_results, of_inner_programs_are_results_of_the_outer_one) {
