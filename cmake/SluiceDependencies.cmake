@@ -2,7 +2,7 @@
 # Finds all third-party libraries. The targets are:
 #
 #   always        Threads::Threads  nlohmann_json::nlohmann_json  OpenBLAS::openblas  hwy::hwy
-#                 Random123::random123
+#                 hwy::hwy_contrib  Random123::random123
 #   if found      Dnnl::dnnl
 #   layer 4       CAF::core, of the CAF that SLUICE_CAF chooses
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt

@@ -63,6 +63,8 @@ template <class Operation>
 }
 template <class Operation, class T>
 [[nodiscard]] constexpr auto parameter(std::string_view name, T Operation::*pointer) {
+  static_assert(!std::is_same_v<T, operand> && !std::is_same_v<T, std::vector<operand>>,
+                "an operand is an input or an output, and no parameter");
   return operation_member<Operation, T>{name, pointer, member_role::parameter};
 }
 ///@}
@@ -128,6 +130,12 @@ template <class Operation>
   };
   std::apply([&](const auto&... member) { (add(member), ...); }, Operation::members());
   return size;
+}
+
+/// The size of a vector with a `T` for each operand of `operation`, in bytes.
+template <class T, class Operation>
+[[nodiscard]] std::size_t operand_bytes(const Operation& operation) noexcept {
+  return (operand_count<Operation>() + list_size(operation)) * sizeof(T);
 }
 
 /// The operand members of an operation, in order, without its list.

@@ -161,7 +161,8 @@ class typed_request final : public operation_request {
     return inferred_->uses();
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    const auto list_uses = list_size(operation_) * sizeof(inference::use);
+    const auto list_uses =
+        has_operand_list<Operation>() ? operand_bytes<inference::use>(operation_) : 0;
     return sizeof(*this) + options.tag.capacity() + host_bytes_of(operation_) + list_uses;
   }
   void add_operand(const tensor& value, bool is_output) override {

@@ -103,7 +103,7 @@ class typed_program_step final : public program_step {
   }
   [[nodiscard]] std::size_t bytes() const noexcept override {
     return sizeof(*this) + host_bytes_of(operation_) +
-           list_size(operation_) * sizeof(named_operand);
+           (has_operand_list<Operation>() ? operand_bytes<named_operand>(operation_) : 0);
   }
 
  private:

@@ -44,7 +44,8 @@ struct sort {
 ///
 /// The result is that of `sort`, of which the first `k` along the dimension are kept: the largest
 /// one comes first, or the smallest one if `largest` is false. Of equal elements, those with
-/// smaller positions are kept.
+/// smaller positions are kept. A `k` that is not given, negative
+/// or larger than the extent is refused.
 struct top_k {
   /// The value of `k` if it is not given.
   static constexpr std::int64_t not_given = std::numeric_limits<std::int64_t>::min();
