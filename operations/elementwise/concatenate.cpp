@@ -17,7 +17,7 @@ using operations::concatenate_addresses;
 static_assert(operations::max_pieces == max_operands - 1);
 
 /// The call, as traces see it.
-struct concatenate_call : operations::concatenate_call {
+struct concatenating_call : operations::concatenate_call {
   [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {rows, row_bytes, pieces}}; }
 };
 
@@ -68,13 +68,13 @@ extents without_dimension(const extents& order, std::size_t axis) {
 
 /// Works out the rows. An x has the dimensions of Y; of a stack, those without `axis`.
 template <class Operation>
-concatenate_call infer_pieces(const Operation& op, inference& inference, std::size_t axis,
-                              const extents& shape, bool is_stack) {
+concatenating_call infer_pieces(const Operation& op, inference& inference, std::size_t axis,
+                                const extents& shape, bool is_stack) {
   const auto& first = *inference.given(op.x.front());
   const auto new_order =
       is_stack ? with_dimension(order_in_memory(first), axis) : order_in_memory(first);
   const auto& y = inference.result(op.y, first.type, shape, new_order);
-  concatenate_call call;
+  concatenating_call call;
   call.pieces = static_cast<std::int32_t>(op.x.size());
   if (y.size() == 0) {
     for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
@@ -121,7 +121,7 @@ error shape_refusal(const inference& inference, const operand& operand, const te
                            " of x[0]");
 }
 
-concatenate_call infer_concatenate(const concatenate& op, inference& inference) {
+concatenating_call infer_concatenate(const concatenate& op, inference& inference) {
   const auto& first = require_first(op, inference);
   if (first.rank() == 0) throw inference.refusal(op.x.front(), "has no dimension; stack adds one");
   const auto axis = operations::dimension_of("axis", op.axis, first.rank());
@@ -142,7 +142,7 @@ concatenate_call infer_concatenate(const concatenate& op, inference& inference) 
   return infer_pieces(op, inference, axis, shape, false);
 }
 
-concatenate_call infer_stack(const stack& op, inference& inference) {
+concatenating_call infer_stack(const stack& op, inference& inference) {
   const auto& first = require_first(op, inference);
   if (first.rank() == extents::max_rank) {
     throw inference.refusal(op.x.front(), "has ", std::to_string(first.rank()),
@@ -172,18 +172,18 @@ concatenate_addresses piece_addresses(const launch_of<Operation>& launch) {
   return addresses;
 }
 template <class Operation>
-void compute_concatenation(const concatenate_call& call, const launch_of<Operation>& launch) {
+void compute_concatenation(const concatenating_call& call, const launch_of<Operation>& launch) {
   if (call.rows != 0) host::compute_concatenate(call, piece_addresses(launch));
 }
 template <class Operation>
-void enqueue_concatenation(lane_libraries& libraries, const concatenate_call& call,
+void enqueue_concatenation(lane_libraries& libraries, const concatenating_call& call,
                            const launch_of<Operation>& launch) {
   if (call.rows != 0) cuda::enqueue_concatenate(libraries, call, piece_addresses(launch));
 }
 
 template <class Operation, auto Infer>
 const operation_descriptor& descriptor(std::string_view name) {
-  static const typed_operation_descriptor<Operation, concatenate_call> instance(
+  static const typed_operation_descriptor<Operation, concatenating_call> instance(
       {.name = name,
        .infer = Infer,
        .host = {.library = "sluice"},

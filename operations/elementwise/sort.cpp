@@ -19,7 +19,7 @@ namespace {
 using operations::sorted_tile;
 
 /// The call, as traces see it.
-struct sort_call : operations::sort_call {
+struct sorting_call : operations::sort_call {
   /// The number of kernels.
   [[nodiscard]] std::size_t passes() const noexcept {
     std::size_t count = 1;
@@ -41,7 +41,7 @@ struct sort_call : operations::sort_call {
 };
 
 /// The memory of a GPU for sorted parts of rows.
-std::int64_t workspace_bytes(const sort_call& call) {
+std::int64_t workspace_bytes(const sorting_call& call) {
   if (call.length <= sorted_tile) return 0;
   const auto items =
       operations::selects(call) ? operations::kept_by_tiles(call.length, call.kept) : call.length;
@@ -62,14 +62,14 @@ std::int64_t workspace_bytes(const sort_call& call) {
 }
 
 template <class Operation>
-sort_call infer_sorted(const Operation& op, inference& inference, std::int64_t kept,
-                       std::size_t axis, bool descending) {
+sorting_call infer_sorted(const Operation& op, inference& inference, std::int64_t kept,
+                          std::size_t axis, bool descending) {
   const auto& x = *inference.given(op.x);
   auto shape = x.shape;
   shape[axis] = kept;
   const auto& values = inference.result(op.values, x.type, shape);
   const auto& indices = inference.result(op.indices, element_type::i64, shape);
-  sort_call call;
+  sorting_call call;
   if (values.size() == 0) {
     for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
     return call;
@@ -105,11 +105,11 @@ std::size_t sorted_axis(const Operation& op, inference& inference) {
   return operations::dimension_of("axis", op.axis, x.rank());
 }
 
-sort_call infer_sort(const sort& op, inference& inference) {
+sorting_call infer_sort(const sort& op, inference& inference) {
   const auto axis = sorted_axis(op, inference);
   return infer_sorted(op, inference, inference.require(op.x).shape[axis], axis, op.descending);
 }
-sort_call infer_top_k(const top_k& op, inference& inference) {
+sorting_call infer_top_k(const top_k& op, inference& inference) {
   const auto axis = sorted_axis(op, inference);
   if (op.k == top_k::not_given) throw invalid_argument("k", "is not given");
   const auto extent = inference.require(op.x).shape[axis];
@@ -127,11 +127,11 @@ operations::sort_addresses sort_addresses_of(const launch_of<Operation>& launch)
           launch.template get<const void>(&Operation::x)};
 }
 template <class Operation>
-void compute_sorted(const sort_call& call, const launch_of<Operation>& launch) {
+void compute_sorted(const sorting_call& call, const launch_of<Operation>& launch) {
   if (call.kept != 0) host::compute_sort(call, sort_addresses_of(launch));
 }
 template <class Operation>
-void enqueue_sorted(lane_libraries& libraries, const sort_call& call,
+void enqueue_sorted(lane_libraries& libraries, const sorting_call& call,
                     const launch_of<Operation>& launch) {
   if (call.kept == 0) return;
   cuda::enqueue_sort(libraries, call, sort_addresses_of(launch), launch.workspace());
@@ -139,14 +139,14 @@ void enqueue_sorted(lane_libraries& libraries, const sort_call& call,
 
 template <class Operation, auto Infer>
 const operation_descriptor& sort_descriptor(std::string_view name) {
-  static const typed_operation_descriptor<Operation, sort_call> instance(
+  static const typed_operation_descriptor<Operation, sorting_call> instance(
       {.name = name,
        .infer = Infer,
        .host = {.library = "Highway"},
        .compute = compute_sorted<Operation>,
        .cuda = {.library = "sluice",
                 .prepare = operations::with_cuda<cuda::prepare_sort>(),
-                .make_plan = operations::make_workspace_plan<sort_call>},
+                .make_plan = operations::make_workspace_plan<sorting_call>},
        .enqueue = operations::with_cuda<enqueue_sorted<Operation>>(),
        .can_be_captured = true});
   return instance;
