@@ -14,7 +14,7 @@ struct native_stream;
 
 namespace sluice::operations {
 
-/// What a bias has a number for.
+/// The elements of C to which a number of a bias is added.
 enum class bias_axis : std::uint8_t {
   none,    ///< there is no bias
   all,     ///< one number for all elements
