@@ -157,7 +157,7 @@ void bulk::submit_one(executor& executor, const operation_descriptor& descriptor
                       const request_options& options, request_sender sender, collector& collector,
                       std::size_t i) noexcept {
   auto token = collector.token(i);
-  executor.submit_operation(descriptor, operation, options, &token, token.failures(), sender);
+  executor.submit_operation(descriptor, operation, options, &token, sender);
 }
 
 void executor::submit(bulk operations, const request_options& options,

@@ -409,14 +409,12 @@ detail::owner_memory& executor::memory() noexcept {
 }
 void executor::submit_operation(const operation_descriptor& descriptor, void* operation,
                                 const request_options& options, void* token,
-                                const failure_token& failures, request_sender sender) noexcept {
+                                request_sender sender) noexcept {
   try {
     request_options settings = options;
     submit(descriptor.make_request(memory(), operation, std::move(settings), sender, token));
   } catch (...) {
-    // The client that gets the error shares its memory with nobody.
-    descriptor.drop_operands(operation);
-    failures.fail(current_error());
+    descriptor.refuse(operation, token, current_error());
   }
 }
 void executor::submit(detail::owner_pointer<detail::operation_request> request) noexcept {

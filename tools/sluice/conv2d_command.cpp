@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace sluice::cli {
 
@@ -126,6 +127,17 @@ void run(const conv2d_options& options) {
                             library_text(launch), latency_text(launch), options.output));
 }
 
+activation parse_activation(const std::string& text) {
+  using enum activation;
+  constexpr std::pair<std::string_view, activation> names[] = {
+      {"none", none}, {"relu", relu},       {"gelu", gelu}, {"gelu_tanh", gelu_tanh},
+      {"silu", silu}, {"sigmoid", sigmoid}, {"tanh", tanh}};
+  for (const auto& [name, function] : names) {
+    if (text == name) return function;
+  }
+  throw error(errc::invalid_argument, "--activation: " + io::quoted(text) + " is no activation");
+}
+
 /// Adds an option "H,W". The values fit into 32 bits, as the libraries require.
 void add_pair(CLI::App& command, const std::string& name, std::int64_t smallest,
               std::int64_t& height, std::int64_t& width, const std::string& description) {
@@ -171,14 +183,8 @@ void add_conv2d_command(CLI::App& program) {
   command
       .add_option_function<std::string>(
           "--activation",
-          [options](const std::string& text) {
-            if (text != "none" && text != "relu")
-              throw error(errc::invalid_argument,
-                          "--activation: " + io::quoted(text) + " is neither none nor relu");
-            options->activation =
-                text == "relu" ? sluice::activation::relu : sluice::activation::none;
-          },
-          "Activation: none or relu [none]")
+          [options](const std::string& text) { options->activation = parse_activation(text); },
+          "none, relu, gelu, gelu_tanh, silu, sigmoid or tanh [none]")
       ->type_name("NAME");
   command.callback([options] { run(*options); });
 }

@@ -128,8 +128,7 @@ class SLUICE_EXPORT executor {
   template <class Operation>
   void submit(Operation operation, const request_options& options,
               reply_token<operation_result<Operation>> token, request_sender sender = {}) noexcept {
-    submit_operation(detail::find_descriptor(operation), &operation, options, &token,
-                     token.failures(), sender);
+    submit_operation(detail::find_descriptor(operation), &operation, options, &token, sender);
   }
   /// Runs a program for `sender` and answers `token` with its results.
   void submit(run request, const request_options& options, reply_token<tensors> token,
@@ -183,9 +182,9 @@ class SLUICE_EXPORT executor {
   };
 
   /// Runs the operation of `descriptor` at `operation`. The token at `token` is a `reply_token` for
-  /// its result, with the right `failures`. Both are moved from.
+  /// the `operation_result` of the operation. Both are moved from.
   void submit_operation(const operation_descriptor& descriptor, void* operation,
-                        const request_options& options, void* token, const failure_token& failures,
+                        const request_options& options, void* token,
                         request_sender sender) noexcept;
   /// The memory of requests.
   [[nodiscard]] detail::owner_memory& memory() noexcept;

@@ -379,9 +379,11 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
     return std::make_shared<detail::typed_program_step<Operation>>(
         *this, std::move(*static_cast<Operation*>(operation)));
   }
-  void drop_operands(void* operation) const noexcept override {
+  void refuse(void* operation, void* token, const error& failure) const noexcept override {
+    // The client that gets the error shares its memory with nobody.
     detail::for_each_operand(*static_cast<Operation*>(operation),
                              [](operand& value, auto&&...) { value = operand(); });
+    static_cast<reply_token<operation_result<Operation>>*>(token)->fail(failure);
   }
 
  private:

@@ -51,8 +51,9 @@ class SLUICE_EXPORT operation_descriptor : public launch_descriptor {
       request_sender sender, void* token) const = 0;
   /// Makes a step of a program of an operation, which is moved into it.
   [[nodiscard]] virtual std::shared_ptr<detail::program_step> make_step(void* operation) const = 0;
-  /// Drops the operands of an operation.
-  virtual void drop_operands(void* operation) const noexcept = 0;
+  /// Drops the operands of an operation that `make_request` has not taken, and answers its token
+  /// with `failure`.
+  virtual void refuse(void* operation, void* token, const error& failure) const noexcept = 0;
 };
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ class conv2d_command : public program_test {
  protected:
   void check(std::mt19937_64& generator, const conv2d_description& d,
              const std::string& device) const {
+    static const std::map<activation, std::string> names = {
+        {activation::relu, "relu"},           {activation::gelu, "gelu"},
+        {activation::gelu_tanh, "gelu_tanh"}, {activation::silu, "silu"},
+        {activation::sigmoid, "sigmoid"},     {activation::tanh, "tanh"}};
     const auto& g = d.geometry;
     const auto p = random_conv2d(d, generator);
     save<float>("x.npy", {d.x.begin(), d.x.end()}, p.x);
@@ -39,8 +44,9 @@ class conv2d_command : public program_test {
     add("--dilation", g.dilation.h, g.dilation.w, 1);
     if (g.groups != 1) arguments.insert(arguments.end(), {"--groups", std::to_string(g.groups)});
     if (d.has_bias) arguments.insert(arguments.end(), {"--bias", "b.npy"});
-    if (d.activation == activation::relu)
-      arguments.insert(arguments.end(), {"--activation", "relu"});
+    if (d.activation != activation::none) {
+      arguments.insert(arguments.end(), {"--activation", names.at(d.activation)});
+    }
     SCOPED_TRACE(::testing::PrintToString(arguments));
     ASSERT_NO_FATAL_FAILURE(expect_success(arguments));
 
@@ -105,7 +111,7 @@ TEST_F(conv2d_command, refuses_options_out_of_range) {
   for (const char* value : {"-1", "1,-1", "1,2,3", ",", "", "x", "2147483648"})
     refused("--padding", value);
   for (const char* value : {"0", "-1", "1,1", "", "1.0", "all"}) refused("--groups", value);
-  for (const char* value : {"gelu", "ReLU", ""}) refused("--activation", value);
+  for (const char* value : {"elu", "ReLU", ""}) refused("--activation", value);
   // Too large together, also when there is nothing to compute.
   save<float>("none.npy", {0, 4, 6, 6}, {});
   expect_refused({"w.npy"},
