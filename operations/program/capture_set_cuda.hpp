@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operations/program/captured_program.hpp"
+#include "operations/capture_scope.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/seam.hpp"
 

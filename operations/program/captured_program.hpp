@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sluice/operations/lane_libraries.hpp>
-#include <sluice/runtime/device.hpp>
 #include <sluice/runtime/stream.hpp>
 
 #include <cstddef>
@@ -22,26 +21,6 @@ struct staged_external {
   std::size_t bytes = 0;
   std::size_t alignment = 0;  ///< of its address, as libraries choose kernels by it
   bool is_written = false;
-};
-
-/// Lets the calling thread use the context in which a device captures streams, where it has one.
-/// Scopes do not nest.
-class capture_scope {
- public:
-  explicit capture_scope(device& captured) noexcept
-      : device_(captured), is_separate_(captured.enter_capture()) {}
-  capture_scope(const capture_scope&) = delete;
-  capture_scope& operator=(const capture_scope&) = delete;
-  ~capture_scope() {
-    if (is_separate_) device_.leave_capture();
-  }
-
-  /// Whether captures neither disturb `cudaDeviceSynchronize` in other threads nor are disturbed.
-  [[nodiscard]] bool is_separate() const noexcept { return is_separate_; }
-
- private:
-  device& device_;
-  bool is_separate_;
 };
 
 /// What is captured. The libraries are those of `capture_libraries`.

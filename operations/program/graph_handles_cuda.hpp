@@ -2,7 +2,7 @@
 #pragma once
 
 #include "operations/capture_lock.hpp"
-#include "operations/program/captured_program.hpp"
+#include "operations/capture_scope.hpp"
 #include "operations/program/graph_arguments_cuda.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/seam.hpp"

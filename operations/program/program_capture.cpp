@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/program_capture.hpp"
 
+#include "operations/capture_scope.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/program/executable.hpp"
 #include "operations/program/program_graph.hpp"

@@ -5,6 +5,7 @@
 #include "operations/blas/cuda/cublas_functions.hpp"
 #include "operations/blas/cuda/mixed_products.hpp"
 #include "operations/capture_lock.hpp"
+#include "operations/capture_scope.hpp"
 
 #include <array>
 #include <complex>
@@ -33,20 +34,7 @@ cublas_handle::cublas_handle(device_runtime& runtime, stream_ref stream)
     check_cublas(cublasSetMathMode(handle_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
                  "cublasSetMathMode");
     check_cublas(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
-    {
-      // The lane's stream may hold launches of other libraries, so the kernels are loaded apart,
-      // with a workspace of that stream: memory belongs to the stream that it was allocated for.
-      const auto apart = runtime.create_stream();
-      operations::workspace scratch(runtime, apart, "cublas warm-up");
-      scratch.require(workspace_bytes);
-      bind(apart, scratch);
-      warm_up<float>(runtime, apart);
-      warm_up<double>(runtime, apart);
-      warm_up<std::complex<float>>(runtime, apart);
-      warm_up<std::complex<double>>(runtime, apart);
-      warm_up_mixed(runtime, apart);
-      apart.ref().synchronize();
-    }
+    if (!operations::capture_scope::is_open()) warm_up(runtime, workspace_bytes);
     workspace_.require(workspace_bytes);
     bind(stream, workspace_);
   } catch (...) {
@@ -67,6 +55,21 @@ void cublas_handle::bind(stream_ref stream, const operations::workspace& scratch
                "cublasSetStream");
   check_cublas(cublasSetWorkspace(handle_, scratch.address(), scratch.bytes()),
                "cublasSetWorkspace");
+}
+
+void cublas_handle::warm_up(device_runtime& runtime, std::size_t workspace_bytes) {
+  // The lane's stream may hold launches of other libraries, so the kernels are loaded apart, with a
+  // workspace of that stream: memory belongs to the stream that it was allocated for.
+  const auto apart = runtime.create_stream();
+  operations::workspace scratch(runtime, apart, "cublas warm-up");
+  scratch.require(workspace_bytes);
+  bind(apart, scratch);
+  warm_up<float>(runtime, apart);
+  warm_up<double>(runtime, apart);
+  warm_up<std::complex<float>>(runtime, apart);
+  warm_up<std::complex<double>>(runtime, apart);
+  warm_up_mixed(runtime, apart);
+  apart.ref().synchronize();
 }
 
 template <class T>

@@ -18,7 +18,8 @@ namespace sluice::cuda {
 /// A cuBLAS handle bound to one stream, with a workspace of its own.
 ///
 /// It computes f32 in f32, never in TF32, and gives the same bits for the same call. Constructing
-/// it loads the kernels of small products, so that the first request does not pay for it.
+/// it loads the kernels of small products, so that the first request does not pay for it. In a
+/// `capture_scope` it does not.
 class cublas_handle {
  public:
   /// @throws error `library_failure`, `out_of_memory`, `over_budget`, `device_lost`,
@@ -33,6 +34,7 @@ class cublas_handle {
 
  private:
   void bind(stream_ref stream, const operations::workspace& scratch);
+  void warm_up(device_runtime& runtime, std::size_t workspace_bytes);
   template <class T>
   void warm_up(device_runtime& runtime, stream_ref stream);
   void warm_up_mixed(device_runtime& runtime, stream_ref stream);

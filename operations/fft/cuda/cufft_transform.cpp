@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/fft/cuda/cufft_transform.hpp"
 
+#include "operations/capture_scope.hpp"
 #include "operations/fft/cuda/check_cufft.hpp"
 #include "operations/workspace.hpp"
 #include "runtime/seam.hpp"
@@ -62,6 +63,7 @@ void cufft_transform::bind(stream_ref stream) const {
 }
 
 void cufft_transform::warm_up(lane_libraries& libraries) const {
+  if (operations::capture_scope::is_open()) return;
   constexpr std::size_t limit = std::size_t{64} << 20U;
   const auto bytes = [&](std::int64_t row, std::int64_t distance) {
     const auto elements = static_cast<std::size_t>((key_.batch - 1) * distance + row);
