@@ -3,7 +3,10 @@
 #include "operations/dnn/conv2d_functions.hpp"
 #include "operations/elementwise/layouts.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,6 +15,7 @@ namespace {
 
 using operations::channel_order;
 using operations::conv2d_call;
+using operations::conv2d_key;
 using operations::conv2d_shape;
 
 /// `Function`, or nullptr in a build without oneDNN.
@@ -61,6 +65,25 @@ void check_bias(const inference& inference, const operand& operand, element_type
     throw inference.refusal(operand, "has the shape ", s.shape, ", but there are ", filters,
                             " filters");
   }
+}
+
+/// The part of a plan of cuDNN that goes beyond the shape. cuDNN's functions other than ReLU have
+/// the precision of 16 bits.
+conv2d_key key_of(const conv2d& op, const inference& inference, const conv2d_shape& shape) {
+  conv2d_key key{shape};
+  key.tf32 = op.math == math_mode::tf32 && shape.type() == element_type::f32 ? 1 : 0;
+  std::size_t alignment = 16;
+  for (const auto* operand : {&op.x, &op.w, &op.bias, &op.y}) {
+    if (const auto* spec = inference.given(*operand)) {
+      alignment = std::min(alignment, spec->alignment);
+    }
+  }
+  key.alignment = static_cast<std::int64_t>(alignment);
+  if (shape.type() != element_type::f32 || op.activation <= activation::relu) {
+    key.has_bias = op.bias ? 1 : 0;
+    key.function = static_cast<std::int64_t>(op.activation);
+  }
+  return key;
 }
 
 conv2d_call infer(const conv2d& op, inference& inference) {
@@ -128,7 +151,8 @@ conv2d_call infer(const conv2d& op, inference& inference) {
   };
   const auto dilation_h = dilation(w.shape[2], g.dilation.h);
   const auto dilation_w = dilation(w.shape[3], g.dilation.w);
-  call.key = {
+  call.key = key_of(
+      op, inference,
       conv2d_shape{.n = x.shape[0],
                    .c = x.shape[1],
                    .h = x.shape[2],
@@ -150,8 +174,7 @@ conv2d_call infer(const conv2d& op, inference& inference) {
                    .order = order,
                    .x_distance = *distance_in(x, order),
                    .y_distance = call.output.distance,
-                   .element = static_cast<std::int64_t>(x.type)},
-      op.math == math_mode::tf32 && x.type == element_type::f32 ? 1 : 0};
+                   .element = static_cast<std::int64_t>(x.type)});
   return call;
 }
 

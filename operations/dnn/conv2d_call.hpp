@@ -79,9 +79,20 @@ struct conv2d_shape {
   }
 };
 
-/// What a plan of cuDNN depends on.
+/// What a plan of cuDNN depends on. It may compute Y with its bias and activation.
 struct conv2d_key : conv2d_shape {
-  std::int64_t tf32 = 0;  ///< 1: factors may be rounded to TF32
+  std::int64_t tf32 = 0;       ///< 1: factors may be rounded to TF32
+  std::int64_t alignment = 0;  ///< of the operands, in bytes: a power of two, at most 16
+  std::int64_t has_bias = 0;   ///< 1: the plan may add a bias
+  std::int64_t function = 0;   ///< the `activation` that the plan may apply
+
+  [[nodiscard]] activation activation_function() const noexcept {
+    return static_cast<activation>(function);
+  }
+  /// Whether the plan may compute more than the convolution alone.
+  [[nodiscard]] bool is_fused() const noexcept {
+    return has_bias != 0 || activation_function() != activation::none;
+  }
 };
 
 /// Where the result of a convolution lies.

@@ -2,7 +2,7 @@
 #include "operations/dnn/conv2d_functions.hpp"
 #include "operations/dnn/cuda/bias_activation.hpp"
 #include "operations/dnn/cuda/check_cudnn.hpp"
-#include "operations/dnn/cuda/cudnn_convolution.hpp"
+#include "operations/dnn/cuda/convolution_ways.hpp"
 #include "operations/dnn/cuda/cudnn_handle.hpp"
 #include "operations/elementwise/layouts.hpp"
 #include "operations/workspace.hpp"
@@ -17,9 +17,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice::cuda {
@@ -42,47 +43,40 @@ class empty_plan final : public operation_plan {
   std::size_t commands() const noexcept override { return 0; }
 };
 
-/// An algorithm for one convolution, and those that replace it if cuDNN refuses it at a launch.
+/// A way to compute one convolution, and those that replace it if cuDNN refuses it at a launch.
 class conv2d_plan final : public operation_plan {
  public:
-  explicit conv2d_plan(const conv2d_key& key) : convolution_(key) {}
-
   std::size_t bytes() const noexcept override { return std::size_t{64} << 10U; }
-  std::size_t workspace_bytes() const noexcept override {
-    return algorithms_.front().workspace_bytes;
-  }
+  std::size_t workspace_bytes() const noexcept override { return ways_.front()->workspace_bytes(); }
   std::size_t commands() const noexcept override { return 16; }
 
-  [[nodiscard]] cudnn_convolution& convolution() const noexcept { return convolution_; }
-  /// Settles on the first of `algorithms`. Those behind it that need no more memory may replace it.
-  void choose(std::span<const convolution_algorithm> algorithms) {
-    for (const auto& a : algorithms) {
-      if (a.workspace_bytes <= algorithms.front().workspace_bytes) algorithms_.push_back(a);
+  /// Adds a way, behind those that it may replace, if it needs no more memory than the first one.
+  void add(std::unique_ptr<convolution_way> way) {
+    if (ways_.empty() || way->workspace_bytes() <= workspace_bytes()) {
+      ways_.push_back(std::move(way));
     }
   }
 
-  /// Enqueues y = conv(x, w).
+  /// Enqueues the convolution. Returns whether Y has its bias and its activation.
   /// @throws error `library_failure`, `unsupported`
-  void run(cudnnHandle_t handle, const void* x, const void* w, void* y, void* workspace) const {
+  bool run(cudnnHandle_t handle, const convolution_operands& operands, void* workspace) const {
     while (true) {
-      const auto status =
-          convolution_.run(handle, algorithms_[algorithm_index_], x, w, y, workspace);
-      if (status == CUDNN_STATUS_SUCCESS) return;
-      // A kernel that failed is no refusal of the algorithm.
+      const auto status = ways_[way_index_]->run(handle, operands, workspace);
+      if (status == CUDNN_STATUS_SUCCESS) return ways_[way_index_]->is_fused();
+      // A kernel that failed is no refusal of the way.
       if (status / 1000 == CUDNN_STATUS_EXECUTION_FAILED / 1000 ||
-          algorithm_index_ + 1 == algorithms_.size()) {
-        check_cudnn(status, "cudnnConvolutionForward");
+          way_index_ + 1 == ways_.size()) {
+        check_cudnn(status, "a convolution of cuDNN");
       }
       (void)cudaGetLastError();  // do not leave it to an unrelated later call
-      ++algorithm_index_;
+      ++way_index_;
     }
   }
 
  private:
   // Launches follow each other on one thread.
-  mutable cudnn_convolution convolution_;
-  std::vector<convolution_algorithm> algorithms_;
-  mutable std::size_t algorithm_index_ = 0;
+  std::vector<std::unique_ptr<convolution_way>> ways_;
+  mutable std::size_t way_index_ = 0;
 };
 
 /// Our kernels, loaded.
@@ -100,12 +94,14 @@ struct trial_layout {
       return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
     };
     w = bytes(key.x_extent());
-    y = w + bytes(key.w_extent());
+    bias = w + bytes(key.w_extent());
+    y = bias + bytes(key.k);
     end = y + bytes(key.y_extent());
   }
-  std::size_t w;    // position of W, in bytes
-  std::size_t y;    // position of Y, in bytes
-  std::size_t end;  // size of all operands, in bytes
+  std::size_t w;     // position of W, in bytes
+  std::size_t bias;  // position of the bias, in bytes
+  std::size_t y;     // position of Y, in bytes
+  std::size_t end;   // size of all operands, in bytes
 };
 
 /// Makes `scratch` at least `bytes` large. False if there is no memory now.
@@ -119,23 +115,28 @@ bool try_require(operations::workspace& scratch, std::size_t bytes) {
   }
 }
 
-/// Convolves zeros with the first of `algorithms` that works, and gives the plan this one. An
-/// algorithm can refuse at its launch only, and its first launch loads kernels. If the operands are
-/// large or there is no memory, nothing is tried, and the plan has the replacements too.
-void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries) {
+/// Convolves zeros in the first way that works, and makes a plan of it. cuDNN can refuse a way at
+/// its launch only, and the first launch loads kernels. If the operands are large or there is no
+/// memory, nothing is tried, and the plan has the replacements too.
+std::shared_ptr<const conv2d_plan> settle(const conv2d_key& key, lane_libraries& libraries) {
   auto& device = libraries.runtime().device();
   auto* const handle = libraries.get<planning_cudnn>().get();
   const auto stream = libraries.stream();
-  const auto algorithms = plan.convolution().algorithms(handle, max_workspace);
+  auto plan = std::make_shared<conv2d_plan>();
+  convolution_ways ways(handle, key, max_workspace);
   const trial_layout layout(key);
   operations::workspace scratch(libraries.runtime(), stream, "cudnn trial");
   cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
   std::optional<error> no_memory;
-  for (std::size_t i = 0; i < algorithms.size(); ++i) {
-    const auto rest = std::span(algorithms).subspan(i);
-    const auto workspace_bytes = (rest.front().workspace_bytes + 255) / 256 * 256;
+  while (auto way = ways.next()) {
+    const auto workspace_bytes = (way->workspace_bytes() + 255) / 256 * 256;
     if (layout.end > max_trial || !try_require(scratch, workspace_bytes + layout.end)) {
-      if (try_require(scratch, workspace_bytes)) return plan.choose(rest);
+      if (try_require(scratch, workspace_bytes)) {
+        plan->add(std::move(way));
+        ways.skip_plans();
+        while (auto replacement = ways.next()) plan->add(std::move(replacement));
+        return plan;
+      }
       no_memory = error(errc::out_of_memory, "conv2d: there is no memory for the workspace");
       continue;
     }
@@ -143,8 +144,11 @@ void settle(conv2d_plan& plan, const conv2d_key& key, lane_libraries& libraries)
     auto* const x = first + workspace_bytes;
     const unsigned char zero = 0;
     device.fill(x, &zero, 1, layout.end, stream.native());
-    status = plan.convolution().run(handle, rest.front(), x, x + layout.w, x + layout.y, first);
-    if (status == CUDNN_STATUS_SUCCESS) return plan.choose(rest.first(1));
+    status = way->run(handle, {x, x + layout.w, x + layout.bias, x + layout.y}, first);
+    if (status == CUDNN_STATUS_SUCCESS) {
+      plan->add(std::move(way));
+      return plan;
+    }
     (void)cudaGetLastError();  // do not leave it to an unrelated later call
     device.require_usable();
   }
@@ -219,22 +223,20 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
   const detail::library_call library_scope(device.id());
   device.require_usable();
   const current_device_scope current(device);
-  auto plan = std::make_shared<conv2d_plan>(call.key);
-  settle(*plan, call.key, libraries);
-  return plan;
+  return settle(call.key, libraries);
 }
 
 void enqueue_conv2d(lane_libraries& libraries, const conv2d_call& call,
                     const launch_of<conv2d>& launch) {
   if (call.output.empty()) return;
   const current_device_scope current(libraries.runtime().device());
-  auto* const y = launch.get<void>(&conv2d::y);
-  if (call.multiplies) {
-    launch.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
-                                   launch.get<const void>(&conv2d::x),
-                                   launch.get<const void>(&conv2d::w), y, launch.workspace());
-  }
-  finish(call, launch.get<const void>(&conv2d::bias), y, libraries.stream().native());
+  const convolution_operands operands{
+      launch.get<const void>(&conv2d::x), launch.get<const void>(&conv2d::w),
+      launch.get<const void>(&conv2d::bias), launch.get<void>(&conv2d::y)};
+  const bool is_finished =
+      call.multiplies && launch.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
+                                                        operands, launch.workspace());
+  if (!is_finished) finish(call, operands.bias, operands.y, libraries.stream().native());
 }
 
 }  // namespace sluice::cuda

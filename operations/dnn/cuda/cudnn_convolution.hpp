@@ -32,10 +32,7 @@ struct convolution_algorithm {
   std::size_t workspace_bytes = 0;
 };
 
-/// A convolution as cuDNN describes it. Not thread-safe.
-///
-/// cuDNN's convolution calls with descriptors serve, rather than its graphs: for one convolution at
-/// a time they cover every geometry.
+/// A convolution as cuDNN's calls with descriptors take it. Not thread-safe.
 class cudnn_convolution {
  public:
   /// @throws error `unsupported`, `library_failure`

@@ -469,10 +469,12 @@ TEST_P(conv2d_operation, relu_keeps_nan) {
   }
 }
 
-/// A plan serves requests with and without bias and activation.
+/// A plan of the host serves requests with and without bias and activation. A plan of a GPU has
+/// both.
 TEST_P(conv2d_operation, make_a_plan_once) {
   const auto x = numbers({1, 3, 8, 8});
   const auto w = numbers({4, 3, 3, 3});
+  const auto bias = numbers({4});
   (void)run(test_executor(), conv2d{.x = x, .w = w});
   auto& planned = test_executor();
   const auto waits = [&](conv2d operation) {
@@ -482,9 +484,34 @@ TEST_P(conv2d_operation, make_a_plan_once) {
     return parked;
   };
   EXPECT_FALSE(waits({.x = x, .w = w}));
-  EXPECT_FALSE(waits({.x = x, .w = w, .activation = activation::relu}));
-  EXPECT_FALSE(waits({.x = x, .w = w, .bias = numbers({4})}));
+  EXPECT_FALSE(waits({.x = x, .w = w, .activation = activation::gelu}));
+  for (const conv2d& operation :
+       {conv2d{.x = x, .w = w, .activation = activation::relu}, conv2d{.x = x, .w = w, .bias = bias},
+        conv2d{.x = x, .w = w, .bias = bias, .activation = activation::relu}}) {
+    EXPECT_EQ(waits(operation), !on_host());
+    EXPECT_FALSE(waits(operation));
+  }
   EXPECT_TRUE(waits({.x = x, .w = w, .geometry = {.stride = {.h = 2}}}));
+}
+
+/// Bias and activation may be parts of a kernel of convolutions.
+TEST_P(conv2d_operation, functions_of_networks) {
+  auto generator = make_generator();
+  for (const auto function : all_activations) {
+    for (const std::int64_t groups : {1, 4, 32}) {
+      const auto order = generator() % 2 == 0 ? channels_last : extents();
+      expect_right({.x = {2, 32, 9, 10},
+                    .w = {32, 32 / groups, 3, 3},
+                    .geometry = {.padding = {.h = 1, .w = 1}, .groups = groups},
+                    .has_bias = generator() % 2 == 0,
+                    .activation = function},
+                   generator,
+                   {.x_order = order,
+                    .w_order = order,
+                    .y_order = order,
+                    .offset = generator() % 4 == 0 ? std::size_t{1} : std::size_t{0}});
+    }
+  }
 }
 
 /// Launches share the workspace of the lane, which is replaced while launches that use the old one
