@@ -33,6 +33,14 @@ element_bytes small_integer(const scalar& value, element_type type, std::string_
   return bytes_of_value(static_cast<T>(number));
 }
 
+/// A number of a floating-point type, which has infinities and NaN.
+template <class T>
+element_bytes floating_point(const scalar& value, std::string_view argument) {
+  const auto special = value.non_finite();
+  return bytes_of_value(special ? static_cast<T>(static_cast<float>(*special))
+                                : value.to<T>(argument));
+}
+
 }  // namespace
 
 element_bytes element_value(const scalar& value, element_type type, std::string_view argument) {
@@ -59,13 +67,13 @@ element_bytes element_value(const scalar& value, element_type type, std::string_
     case element_type::u64:
       return bytes_of_value(value.to<std::uint64_t>(argument));
     case element_type::f16:
-      return bytes_of_value(value.to<f16>(argument));
+      return floating_point<f16>(value, argument);
     case element_type::bf16:
-      return bytes_of_value(value.to<bf16>(argument));
+      return floating_point<bf16>(value, argument);
     case element_type::f32:
-      return bytes_of_value(value.to<float>(argument));
+      return floating_point<float>(value, argument);
     case element_type::f64:
-      return bytes_of_value(value.to<double>(argument));
+      return floating_point<double>(value, argument);
     case element_type::c64:
       return bytes_of_value(value.to<std::complex<float>>(argument));
     case element_type::c128:

@@ -49,6 +49,11 @@ void require_integer(double real, double imaginary, std::string_view argument,
 
 }  // namespace
 
+std::optional<double> scalar::non_finite() const noexcept {
+  if (kind_ != kind::real || std::isfinite(real_)) return std::nullopt;
+  return real_;
+}
+
 bool scalar::is_zero() const noexcept {
   return integer_ == 0 && real_ == 0 && imaginary_ == 0;
 }

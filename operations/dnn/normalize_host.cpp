@@ -5,6 +5,7 @@
 #include "operations/elementwise/host_loop.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -138,9 +139,82 @@ class row_computation {
     repetitions_ = elements.strides[2][last] == 0 ? elements.shape[last] : 1;
   }
 
+  /// Computes the rows of one line of a layout of rows, of which `line` is the first.
+  void compute_line(const map_layout<3>& rows, const map_position<3>& line) {
+    const int last = rows.rank - 1;
+    const auto count = rows.shape[last];
+    const auto step = [&](int operand) {
+      return rows.strides[operand][last];
+    };
+    const auto group = !is_flat_ && step(0) == 1 && step(1) == 1 ? most_beside() : 1;
+    auto row = line;
+    for (std::int64_t i = 0; i < count; i += group) {
+      const auto rest = std::min(group, count - i);
+      if (rest == 1) {
+        compute(row);
+      } else {
+        compute_beside(row, rest, step(2));
+      }
+      for (int k = 0; k < 3; ++k) row.offsets[k] += group * step(k);
+    }
+  }
+
+ private:
+  using loops = row_loops<T>;
+  /// Parameters as `T`, from their position on.
+  struct kept_row {
+    std::int64_t offset = -1;
+    std::vector<T> values;
+  };
+  /// The elements of a cache line.
+  static constexpr auto line_length = static_cast<std::int64_t>(64 / sizeof(T));
+
+  /// The rows with gaps that are computed at once, if they lie side by side: as many as there are
+  /// elements in a cache line, but not more than fit into the cache.
+  [[nodiscard]] std::int64_t most_beside() const noexcept {
+    constexpr std::int64_t cached = std::int64_t{1} << 18U;
+    return std::clamp<std::int64_t>(cached / std::max<std::int64_t>(call_.count, 1), 1,
+                                    line_length);
+  }
   void compute(const map_position<3>& row) {
     const T* const x = input_row(row.offsets[1]);
     T* const y = is_direct() ? static_cast<T*>(addresses_.y) + row.offsets[0] : memory(results_);
+    compute_row(x, y, row.offsets[2]);
+    if (!is_direct()) write_row(y, row.offsets[0]);
+  }
+  /// Computes `count` rows, of which `first` is the first. In X and in Y, the elements of the rows
+  /// with the same index lie side by side; the parameters lie `parameter_step` elements apart.
+  void compute_beside(const map_position<3>& first, std::int64_t count,
+                      std::int64_t parameter_step) {
+    // Rows at equal places of the cache would displace each other.
+    const auto pitch = call_.count + line_length;
+    inputs_.resize(static_cast<std::size_t>(pitch * count));
+    results_.resize(inputs_.size());
+    std::array<T, line_length> line;
+    T* column = inputs_.data();
+    for_each_position(elements_, [&](const map_position<3>& element) {
+      loops::load_flat(call_.type, address_in(addresses_.x, first.offsets[1] + element.offsets[1]),
+                       count, line.data());
+      for (std::int64_t k = 0; k < count; ++k)
+        column[k * pitch] = line[static_cast<std::size_t>(k)];
+      ++column;
+    });
+    for (std::int64_t k = 0; k < count; ++k) {
+      compute_row(inputs_.data() + k * pitch, results_.data() + k * pitch,
+                  first.offsets[2] + k * parameter_step);
+    }
+    column = results_.data();
+    for_each_position(elements_, [&](const map_position<3>& element) {
+      for (std::int64_t k = 0; k < count; ++k)
+        line[static_cast<std::size_t>(k)] = column[k * pitch];
+      ++column;
+      loops::store_flat(
+          call_.type, line.data(), count,
+          const_cast<std::byte*>(address_in(addresses_.y, first.offsets[0] + element.offsets[0])));
+    });
+  }
+  /// @param offset that of the parameters
+  void compute_row(const T* x, T* y, std::int64_t offset) {
     row_map<T> map;
     const T* source = x;
     switch (call_.kind) {
@@ -160,9 +234,9 @@ class row_computation {
         set_deviation(x, map);
         break;
       case normalization::batch:
-        map.shift = load<T>(call_.type, addresses_.mean, row.offsets[2]);
-        map.factor = factor_of(
-            static_cast<double>(load<T>(call_.type, addresses_.variance, row.offsets[2])));
+        map.shift = load<T>(call_.type, addresses_.mean, offset);
+        map.factor =
+            factor_of(static_cast<double>(load<T>(call_.type, addresses_.variance, offset)));
         break;
       case normalization::l1:
         map.factor = norm_factor<T>(call_.kind, loops::magnitudes(x, call_.count));
@@ -171,17 +245,8 @@ class row_computation {
         map.factor = norm_factor<T>(call_.kind, loops::squares(x, call_.count));
         break;
     }
-    apply(map, source, y, row.offsets[2]);
-    if (!is_direct()) write_row(y, row.offsets[0]);
+    apply(map, source, y, offset);
   }
-
- private:
-  using loops = row_loops<T>;
-  /// Parameters as `T`, from their position on.
-  struct kept_row {
-    std::int64_t offset = -1;
-    std::vector<T> values;
-  };
 
   [[nodiscard]] bool is_direct() const noexcept { return is_flat_ && call_.type == loops::direct; }
   [[nodiscard]] T largest(const T* x) const { return loops::largest(x, call_.count); }
@@ -293,7 +358,8 @@ void compute_rows(const normalize_call& call, const normalize_addresses& address
                       .least = 1};
   for_each_part(rows, cost, [&](const map_layout<3>& part, const map_position<3>& origin) {
     row_computation<T> computation(call, elements, addresses);
-    for_each_position(part, origin, [&](const map_position<3>& row) { computation.compute(row); });
+    for_each_line(part, origin,
+                  [&](const map_position<3>& line) { computation.compute_line(part, line); });
   });
 }
 

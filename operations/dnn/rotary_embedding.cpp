@@ -30,6 +30,7 @@ extents heads_shape(const rotary_embedding& op, const inference& inference, cons
     throw invalid_argument(
         "heads", "is " + std::to_string(op.heads) + ", but x has " + std::to_string(x.shape[1]));
   }
+  if (op.heads == 0) throw invalid_argument("heads", "is not given, but x has three dimensions");
   if (op.heads < 1 || x.shape[2] % op.heads != 0) {
     throw invalid_argument("heads", "is " + std::to_string(op.heads) +
                                         ", which does not divide the " +

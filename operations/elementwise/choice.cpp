@@ -77,6 +77,7 @@ choice_call infer_one_hot(const one_hot& op, inference& inference) {
                             ", so the result would have ", indices.rank() + 1, " dimensions");
   }
   const auto axis = operations::dimension_of("axis", op.axis, indices.rank() + 1);
+  if (op.depth == one_hot::not_given) throw invalid_argument("depth", "is not given");
   if (op.depth < 0) throw invalid_argument("depth", std::to_string(op.depth) + " is negative");
   extents shape;
   extents index_strides;

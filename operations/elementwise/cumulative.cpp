@@ -59,7 +59,8 @@ cumulative_launch infer_cumulative(const cumulative& op, inference& inference) {
   const auto& x = inference.require(op.x);
   operations::require_enumerator("kind", op.kind, cumulative_kind::product);
   if (x.type == element_type::boolean) {
-    throw inference.refusal(op.x, "is of type ", x.type, "; cast converts");
+    throw inference.refusal(op.x, "is of type ", x.type,
+                            ", but cumulative takes all other types; cast converts");
   }
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   inference.allow_in_place(op.y, op.x);

@@ -144,10 +144,11 @@ scatter_call begin_call(const Operation& op, inference& inference, std::size_t f
 }
 
 void require_update_shape(const inference& inference, const operand& updates,
-                          const extents& shape) {
+                          const extents& indices, const extents& shape) {
   const auto& s = inference.require(updates);
   if (s.shape == shape) return;
-  throw inference.refusal(updates, "has the shape ", s.shape, ", but the indices ask for ", shape);
+  throw inference.refusal(updates, "has the shape ", s.shape, ", but indices of the shape ",
+                          indices, " ask for ", shape);
 }
 
 scatter_call infer_scatter_elements(const scatter_elements& op, inference& inference) {
@@ -155,7 +156,7 @@ scatter_call infer_scatter_elements(const scatter_elements& op, inference& infer
   const auto& indices = operations::require_indices(inference, op.indices);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   operations::require_indices_within(inference, op.indices, x, axis);
-  require_update_shape(inference, op.updates, indices.shape);
+  require_update_shape(inference, op.updates, indices.shape, indices.shape);
   auto call = begin_call(op, inference, axis, 1);
   for (std::size_t d = 0; d < x.rank(); ++d) {
     call.index_strides[d] = indices.strides[d];
@@ -177,7 +178,7 @@ scatter_call infer_scatter_nd(const scatter_nd& op, inference& inference) {
   extents shape;
   for (std::size_t d = 0; d < points; ++d) shape.push_back(indices.shape[d]);
   for (auto d = count; d < x.rank(); ++d) shape.push_back(x.shape[d]);
-  require_update_shape(inference, op.updates, shape);
+  require_update_shape(inference, op.updates, indices.shape, shape);
   auto call = begin_call(op, inference, 0, count);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const bool is_point = d < points;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace sluice::host {
 namespace {
@@ -36,6 +37,37 @@ int copy_lines(const map_layout<2>& layout, int size, const scatter_addresses& a
   });
 }
 
+/// A `combine_body` for single elements, and one loop for lines whose elements are stored in the
+/// type in which they are computed.
+template <class T>
+struct combine_lines_body {
+  combine_body<T> each;
+
+  void operator()(std::int64_t place, std::int64_t update) const noexcept { each(place, update); }
+  [[nodiscard]] bool takes_lines() const noexcept {
+    return bytes_of(each.type) == static_cast<int>(sizeof(T));
+  }
+  void combine_line(std::int64_t place, std::int64_t update, std::int64_t count) const noexcept {
+    auto* const y = static_cast<T*>(each.y) + place;
+    const auto* const updates = static_cast<const T*>(each.updates) + update;
+    const auto run = [&](auto combine) {
+      for (std::int64_t i = 0; i < count; ++i) y[i] = combined(combine(), y[i], updates[i]);
+    };
+    switch (each.combine) {
+      case scatter_combine::add:
+        return run(std::integral_constant<scatter_combine, scatter_combine::add>());
+      case scatter_combine::multiply:
+        return run(std::integral_constant<scatter_combine, scatter_combine::multiply>());
+      case scatter_combine::minimum:
+        return run(std::integral_constant<scatter_combine, scatter_combine::minimum>());
+      case scatter_combine::maximum:
+        return run(std::integral_constant<scatter_combine, scatter_combine::maximum>());
+      case scatter_combine::set:
+        break;
+    }
+  }
+};
+
 /// Makes all updates with `body`, in row-major order.
 template <class Body>
 int update_lines(const scatter_work& work, const scatter_addresses& addresses, const Body& body) {
@@ -55,6 +87,11 @@ int update_lines(const scatter_work& work, const scatter_addresses& addresses, c
     }
     const auto place =
         line.offsets[0] + valid_place(work.indexed, addresses.indices, line.offsets[2]);
+    if constexpr (requires { body.takes_lines(); }) {
+      if (y_stride == 1 && update_stride == 1 && body.takes_lines()) {
+        return body.combine_line(place, line.offsets[1], count);
+      }
+    }
     for (std::int64_t i = 0; i < count; ++i) {
       body(place + i * y_stride, line.offsets[1] + i * update_stride);
     }
@@ -79,9 +116,9 @@ void compute_scatter(scatter_work work, const scatter_addresses& addresses) {
     });
   } else {
     (void)visiting::with_compute_type(type, [&](auto number) {
-      return update_lines(
-          work, addresses,
-          combine_body<decltype(number)>{addresses.y, addresses.updates, type, work.combine});
+      return update_lines(work, addresses,
+                          combine_lines_body<decltype(number)>{
+                              {addresses.y, addresses.updates, type, work.combine}});
     });
   }
 }

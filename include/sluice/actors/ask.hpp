@@ -35,7 +35,10 @@ template <class Rep, class Period>
 
 template <bool Answered, class Reply, class... Message>
 struct reply_check {
-  static_assert(Answered, "ask: the actor answers this message with a reply of another type");
+  static_assert(
+      Answered,
+      "ask: the actor answers this message with a reply of another type, which the page of the "
+      "message names; an operation with several outputs is answered with tensors");
 };
 
 /// Whether `ask` can be compiled. If not, the compiler has said why.

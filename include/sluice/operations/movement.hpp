@@ -10,6 +10,7 @@
 #include <sluice/runtime/extents.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -159,8 +160,11 @@ struct range {
 /// The indices and Y have any strides and share no bytes. The result is Y, a new row-major tensor
 /// if it is not given.
 struct one_hot {
+  /// `depth`, until it is given.
+  static constexpr std::int64_t not_given = std::numeric_limits<std::int64_t>::min();
+
   operand indices{};                   ///< of any shape with at most 7 dimensions; i32 or i64
-  std::int64_t depth = 0;              ///< extent of the new dimension, at least 0
+  std::int64_t depth = not_given;      ///< extent of the new dimension, at least 0
   scalar on = 1;                       ///< where the index is
   scalar off = 0;                      ///< elsewhere
   std::int64_t axis = -1;              ///< the new dimension of Y; negative: from the last

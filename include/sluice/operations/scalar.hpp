@@ -8,6 +8,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -70,6 +71,8 @@ class SLUICE_EXPORT scalar {
   template <class T>
   [[nodiscard]] T to(std::string_view argument) const;
 
+  /// The real number, if it is infinite or NaN. `to` refuses it.
+  [[nodiscard]] std::optional<double> non_finite() const noexcept;
   /// Whether the number is 0.
   [[nodiscard]] bool is_zero() const noexcept;
   /// The number in decimal digits: "0.5", "1-2i". The digits of a real number identify it.

@@ -39,10 +39,10 @@ struct upload {
 ///
 /// An X that is not contiguous is packed: the launch uses a copy in temporary memory.
 ///
-/// An actor answers it with the `host_tensor` that `to` points to, or with a new one. An executor
-/// answers with X after it has filled `to`; nobody else may use `to` until then. The reply is
-/// always sent when the device has finished, unless it is `deadline_exceeded` or `cancelled`: a
-/// launched transfer then still fills `to`, so give `to` up.
+/// An actor answers it with the `host_tensor` that `target` points to, or with a new one. An
+/// executor answers with X after it has filled `target`; nobody else may use it until then. The
+/// reply is always sent when the device has finished, unless it is `deadline_exceeded` or
+/// `cancelled`: a launched transfer then still fills `target`, so give `target` up.
 struct download {
   operand x{};  ///< the elements
   /// Where they go: a tensor of the type and shape of X, or no tensor, which becomes a new one when
@@ -63,7 +63,8 @@ struct download {
 /// Y is a new tensor of the given shape and type if it is not given. A Y that is not contiguous is
 /// packed: the launch uses a copy in temporary memory.
 struct fill {
-  scalar value = 0;                    ///< exact in the type of Y, or rounded to it if that is real
+  /// Exact in the type of Y, or rounded to it if that is real; then it may be infinite or NaN.
+  scalar value = 0;
   std::optional<extents> shape{};      ///< shape of Y; may be left out if Y is given
   std::optional<element_type> type{};  ///< type of Y; f32 if neither this nor Y is given
   operand y{};                         ///< Y

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -88,6 +89,18 @@ TEST_P(movements, pads_of_all_types_shapes_modes_and_strides) {
         }
         expect_pad(type, shape, before, after, mode);
       }
+    }
+  }
+}
+
+TEST_P(movements, pads_of_infinities) {
+  for (const auto type :
+       {element_type::f16, element_type::bf16, element_type::f32, element_type::f64}) {
+    for (const double value : {HUGE_VAL, -HUGE_VAL}) {
+      const auto x = make(type, {3}, drawn::bits);
+      expect_right(
+          pad{.x = x.view(), .before = {1}, .after = {2}, .value = value}, type, {6},
+          [&](const extents& i) { return i[0] < 1 || i[0] > 3 ? number(value) : x[{i[0] - 1}]; });
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -141,6 +142,20 @@ TEST_P(transfer, a_download_is_answered_when_the_elements_are_there) {
             {.reply = reply_on::enqueued});
   EXPECT_EQ(result->to_vector<std::uint32_t>(), std::vector<std::uint32_t>(1000, 7));
   EXPECT_EQ(result->data(), address) << "a given tensor is filled";
+}
+
+TEST_P(transfer, fills_tensors_with_infinities_and_nan) {
+  for (const double value : {HUGE_VAL, -HUGE_VAL}) {
+    EXPECT_EQ(filled<float>({.value = value, .shape = extents{5}}),
+              std::vector<float>(5, static_cast<float>(value)));
+    EXPECT_EQ(filled<double>({.value = value, .shape = extents{5}, .type = element_type::f64}),
+              std::vector<double>(5, value));
+  }
+  for (const auto x : filled<float>({.value = std::nan(""), .shape = extents{5}})) {
+    EXPECT_TRUE(std::isnan(x));
+  }
+  refused(errc::invalid_argument, "value: inf is not",
+          fill{.value = HUGE_VAL, .shape = extents{1}, .type = element_type::i32});
 }
 
 TEST_P(transfer, fills_tensors_of_all_types) {
