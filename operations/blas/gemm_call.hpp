@@ -56,7 +56,7 @@ struct gemm_call {
                           static_cast<double>(count);
     return {.sizes = {swapped ? n : m, swapped ? m : n, k, count},
             .commands = 2,
-            .work = work_of_products(products)};
+            .work = work_of_products(products) + 3 * work_of_parts * static_cast<double>(count)};
   }
 };
 

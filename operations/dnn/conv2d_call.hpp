@@ -127,7 +127,8 @@ struct conv2d_call {
                                            static_cast<double>(key.filter())
                                      : 0;
     return {.sizes = {output.images, output.channels, output.h, output.w},
-            .work = work_of_products(products)};
+            .work = work_of_products(products) +
+                    2 * work_of_parts * static_cast<double>(output.images)};
   }
 };
 

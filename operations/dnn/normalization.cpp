@@ -25,7 +25,10 @@ using operations::normalize_addresses;
 
 /// The call of a normalization, as traces see it.
 struct normalization_call : operations::normalize_call {
-  [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {rows, count}}; }
+  [[nodiscard]] launch_facts facts() const noexcept {
+    // Short rows take longer than their elements.
+    return {.sizes = {rows, count}, .work = work_of_parts * static_cast<double>(rows)};
+  }
 };
 
 /// Some dimensions of y and x, with the strides of the parameters along them.

@@ -70,6 +70,19 @@ struct pool_call {
   window_kind kind = window_kind::maximum;
   bool counts_padding = false;
 
+  /// Whether neighbouring windows share the sums or extrema of columns on the host. They are
+  /// computed one by one if they are long, or lie in the padding for the most part.
+  [[nodiscard]] bool shares_columns() const noexcept {
+    constexpr std::int64_t most_elements = 1 << 17;
+    const auto& axis = axes[max_axes - 1];
+    return axis.step != pool_axis::adaptive && axis.window / 2 <= axis.extent &&
+           axis.reach() < most_elements / pixel();
+  }
+  /// The elements at one position along the last axis: those of all inner planes if these lie side
+  /// by side.
+  [[nodiscard]] std::int64_t pixel() const noexcept {
+    return has_inner_planes() ? planes[1].count : 1;
+  }
   /// Whether the last planes are nearer to each other than the elements of any axis: channels-last.
   [[nodiscard]] bool has_inner_planes() const noexcept {
     return planes[1].count > 1 && planes[1].x_stride < axes[max_axes - 1].x_stride;

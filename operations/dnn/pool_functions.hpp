@@ -16,13 +16,17 @@ namespace sluice::operations {
 struct pooling_call : pool_call {
   [[nodiscard]] launch_facts facts() const noexcept {
     launch_facts facts{.sizes = {planes[0].count * planes[1].count}};
-    // About four taps are computed in the time of one element.
-    facts.work = static_cast<double>(facts.sizes[0]) / 4;
+    auto windows = static_cast<double>(facts.sizes[0]);
+    double taps = 1;
     for (std::size_t i = 0; i < max_axes; ++i) {
       facts.sizes[i + 1] = axes[i].outputs;
-      facts.work *= static_cast<double>(axes[i].outputs) *
-                    static_cast<double>(std::min(axes[i].window, axes[i].extent));
+      windows *= static_cast<double>(axes[i].outputs);
+      taps *= static_cast<double>(std::min(axes[i].window, axes[i].extent));
     }
+    // About four taps are computed in the time of one element if windows share columns.
+    const auto lines = windows / static_cast<double>(axes[max_axes - 1].outputs);
+    facts.work = shares_columns() ? windows * taps / 4 + work_of_parts * lines
+                                  : windows * (2 * taps + work_of_parts);
     return facts;
   }
   /// The call without results: the launch touches no operand.

@@ -129,16 +129,13 @@ struct pool_lines {
 };
 [[nodiscard]] pool_lines pool_lines_of(const pool_call& call) {
   constexpr std::int64_t wanted_elements = 1 << 14;
-  constexpr std::int64_t most_elements = 1 << 18;
+  if (!call.shares_columns()) return {};
   const auto& axis = call.axes[2];
-  pool_lines layout;
-  if (call.has_inner_planes()) layout.pixel = call.planes[1].count;
-  layout.has_columns =
-      axis.step != pool_axis::adaptive && axis.reach() < most_elements / layout.pixel;
-  if (!layout.has_columns) return {};
-  const auto beside = wanted_elements / layout.pixel - axis.reach() - 1;
-  layout.outputs = std::clamp<std::int64_t>(beside / axis.step + 1, 1, axis.outputs);
-  return layout;
+  // Long windows have as many neighbours as elements, so that each column serves many of them.
+  const auto beside = std::max(wanted_elements / call.pixel() - axis.reach() - 1, axis.reach());
+  return {.pixel = call.pixel(),
+          .outputs = std::clamp<std::int64_t>(beside / axis.step + 1, 1, axis.outputs),
+          .has_columns = true};
 }
 
 /// Computes lines one after the other.

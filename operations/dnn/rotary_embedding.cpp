@@ -44,6 +44,10 @@ extents heads_strides(const tensor_spec& s, const extents& shape) {
   return {s.strides[0], shape[1] > 1 ? shape[3] * s.strides[2] : 0, s.strides[1], s.strides[2]};
 }
 std::int64_t rotated_elements(const rotary_embedding& op, std::int64_t size) {
+  if (op.rotated == 0 && size % 2 != 0) {
+    throw invalid_argument("x", "has heads of " + std::to_string(size) +
+                                    " elements, which are not even, and rotated is not given");
+  }
   const auto rotated = op.rotated == 0 ? size : op.rotated;
   if (rotated >= 0 && rotated <= size && rotated % 2 == 0) return rotated;
   throw invalid_argument("rotated", "is " + std::to_string(op.rotated) +

@@ -171,6 +171,7 @@ struct exponential_reducer {
 /// The variance, from sums about one of the elements; Chan, Golub and LeVeque, "Algorithms for
 /// computing the sample variance", 1983.
 struct variance_reducer {
+  static constexpr double largest_double = 1.7976931348623157e308;
   using element = double;
   struct value {
     double count;
@@ -210,7 +211,12 @@ struct variance_reducer {
   /// The sum of squared differences from the mean.
   [[nodiscard]] SLUICE_HOST_DEVICE static double deviations(const value& sums) noexcept {
     if (sums.differences == 0) return sums.squares;
-    const double squares = sums.squares - sums.differences * (sums.differences / sums.count);
+    const double common = sums.differences * (sums.differences / sums.count);
+    // Where the squares of finite differences overflow, both may.
+    if (sums.squares > largest_double && std::abs(sums.differences) <= largest_double) {
+      return sums.squares;
+    }
+    const double squares = sums.squares - common;
     return squares < 0 ? 0 : squares;
   }
 };

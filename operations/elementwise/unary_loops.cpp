@@ -102,7 +102,12 @@ HWY_INLINE V vector_softplus(D d, V x) {
 template <class D, class V>
 HWY_INLINE V vector_elu(D d, V x, float alpha) {
   const auto below = hn::Mul(hn::Set(d, alpha), hn::Expm1(d, hn::Min(x, hn::Zero(d))));
-  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, below);
+  return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), x, below);
+}
+/// A function that keeps zeros with their sign: f(x), or x if it is 0.
+template <class D, class V>
+HWY_INLINE V with_zeros(D d, V x, V result) {
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);
 }
 
 /// 2^x as 2^n · exp(f · ln 2) with the integer n next to x: f = x - n is exact.
@@ -146,14 +151,14 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   using function = unary_function;
   if constexpr (F == function::exp) return hn::Exp(d, x);
   if constexpr (F == function::exp2) return vector_exp2(d, x);
-  if constexpr (F == function::expm1) return hn::Expm1(d, x);
+  if constexpr (F == function::expm1) return with_zeros(d, x, hn::Expm1(d, x));
   if constexpr (F == function::log) return with_pole(d, x, hn::Log(d, x));
   if constexpr (F == function::log2) return with_pole(d, x, hn::Log2(d, x));
   if constexpr (F == function::log10) return with_pole(d, x, hn::Log10(d, x));
   if constexpr (F == function::log1p) {
     return with_pole(d, hn::Add(x, hn::Set(d, 1.0F)), hn::Log1p(d, x));
   }
-  if constexpr (F == function::sin) return hn::Sin(d, x);
+  if constexpr (F == function::sin) return with_zeros(d, x, hn::Sin(d, x));
   if constexpr (F == function::cos) return hn::Cos(d, x);
   if constexpr (F == function::asin) return inside_unit(d, x, hn::Asin(d, x));
   if constexpr (F == function::acos) return inside_unit(d, x, hn::Acos(d, x));

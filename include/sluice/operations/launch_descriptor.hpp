@@ -48,6 +48,10 @@ struct launch_facts {
   return count / 32;
 }
 
+/// The work of each product, row, image or window of a launch beside that of its elements, which is
+/// all that counts if it is small.
+inline constexpr double work_of_parts = 50;
+
 /// The memory and the plan of one launch, without their types.
 struct launch_memory {
   std::span<void* const> addresses{};  ///< of the operands, in the order of the members

@@ -346,6 +346,17 @@ TEST_P(reduce_operation, gives_the_same_bits_each_time) {
   }
 }
 
+TEST_P(reduce_operation, of_squares_that_overflow) {
+  for (const std::vector<double>& values : {std::vector{1e155, -1e155}, std::vector{1e200, 0.0}}) {
+    auto x = make_contiguous(element_type::f64, {2});
+    x.set(values);
+    expect_each(run(test_executor(), reduce{.x = x.view(), .kind = reduction::variance}),
+                [&](const extents&, const number& computed) {
+                  return computed.real() == std::numeric_limits<long double>::infinity();
+                });
+  }
+}
+
 TEST_P(reduce_operation, of_special_values) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinite = std::numeric_limits<float>::infinity();
@@ -380,6 +391,7 @@ TEST_P(reduce_operation, of_special_values) {
     EXPECT_EQ(reduction_of({-infinite}, count, reduction::log_sum_exp), -infinite);
     EXPECT_EQ(reduction_of({-infinite, infinite}, count, reduction::log_sum_exp), infinite);
     EXPECT_TRUE(std::isnan(reduction_of({1, infinite}, count, reduction::variance)));
+    EXPECT_EQ(reduction_of({3e38F, -3e38F}, count, reduction::variance), infinite);
     // Squares and exponentials that f32 does not hold.
     EXPECT_NEAR(static_cast<double>(reduction_of({1e30F}, count, reduction::l2)) /
                     (1e30 * std::sqrt(static_cast<double>(count))),
