@@ -172,7 +172,7 @@ TEST_P(rotary_operation, refusals) {
   refuse("sin: is not given", {.x = x, .cos = four});
   refuse("x: is of type i32", {.x = make(element_type::i32, {2, 3, 5, 8}).view()});
   refuse("x: has the shape [4]", {.x = four, .cos = four, .sin = four});
-  refuse("heads: is 0", {.x = flat, .cos = four, .sin = four});
+  refuse("heads: is not given", {.x = flat, .cos = four, .sin = four});
   refuse("heads: is 5", {.x = flat, .cos = four, .sin = four, .heads = 5});
   refuse("heads: is 2", {.x = x, .cos = four, .sin = four, .heads = 2});
   refuse("rotated: is 3", {.x = x, .cos = four, .sin = four, .rotated = 3});
