@@ -146,7 +146,7 @@ class row_computation {
     const auto step = [&](int operand) {
       return rows.strides[operand][last];
     };
-    const auto group = !is_flat_ && step(0) == 1 && step(1) == 1 ? most_beside() : 1;
+    const auto group = !is_flat_ && step(0) == 1 && step(1) == 1 ? rows_beside() : 1;
     auto row = line;
     for (std::int64_t i = 0; i < count; i += group) {
       const auto rest = std::min(group, count - i);
@@ -166,15 +166,15 @@ class row_computation {
     std::int64_t offset = -1;
     std::vector<T> values;
   };
-  /// The elements of a cache line.
-  static constexpr auto line_length = static_cast<std::int64_t>(64 / sizeof(T));
+  /// The most rows with gaps that are computed at once: their elements at one index fill some cache
+  /// lines.
+  static constexpr auto most_beside = static_cast<std::int64_t>(256 / sizeof(T));
 
-  /// The rows with gaps that are computed at once, if they lie side by side: as many as there are
-  /// elements in a cache line, but not more than fit into the cache.
-  [[nodiscard]] std::int64_t most_beside() const noexcept {
+  /// The rows with gaps that are computed at once, if they lie side by side and fit into the cache.
+  [[nodiscard]] std::int64_t rows_beside() const noexcept {
     constexpr std::int64_t cached = std::int64_t{1} << 18U;
     return std::clamp<std::int64_t>(cached / std::max<std::int64_t>(call_.count, 1), 1,
-                                    line_length);
+                                    most_beside);
   }
   void compute(const map_position<3>& row) {
     const T* const x = input_row(row.offsets[1]);
@@ -187,29 +187,28 @@ class row_computation {
   void compute_beside(const map_position<3>& first, std::int64_t count,
                       std::int64_t parameter_step) {
     // Rows at equal places of the cache would displace each other.
-    const auto pitch = call_.count + line_length;
+    const auto pitch = call_.count + static_cast<std::int64_t>(64 / sizeof(T));
     inputs_.resize(static_cast<std::size_t>(pitch * count));
-    results_.resize(inputs_.size());
-    std::array<T, line_length> line;
+    std::array<T, most_beside> elements;
     T* column = inputs_.data();
     for_each_position(elements_, [&](const map_position<3>& element) {
       loops::load_flat(call_.type, address_in(addresses_.x, first.offsets[1] + element.offsets[1]),
-                       count, line.data());
+                       count, elements.data());
       for (std::int64_t k = 0; k < count; ++k)
-        column[k * pitch] = line[static_cast<std::size_t>(k)];
+        column[k * pitch] = elements[static_cast<std::size_t>(k)];
       ++column;
     });
     for (std::int64_t k = 0; k < count; ++k) {
-      compute_row(inputs_.data() + k * pitch, results_.data() + k * pitch,
-                  first.offsets[2] + k * parameter_step);
+      T* const row = inputs_.data() + k * pitch;
+      compute_row(row, row, first.offsets[2] + k * parameter_step);
     }
-    column = results_.data();
+    column = inputs_.data();
     for_each_position(elements_, [&](const map_position<3>& element) {
       for (std::int64_t k = 0; k < count; ++k)
-        line[static_cast<std::size_t>(k)] = column[k * pitch];
+        elements[static_cast<std::size_t>(k)] = column[k * pitch];
       ++column;
       loops::store_flat(
-          call_.type, line.data(), count,
+          call_.type, elements.data(), count,
           const_cast<std::byte*>(address_in(addresses_.y, first.offsets[0] + element.offsets[0])));
     });
   }
