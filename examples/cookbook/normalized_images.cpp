@@ -21,9 +21,7 @@ program make_normalized_images(const std::vector<float>& mean,
   }
   program_builder p;
   const auto images = p.input("images");  // u8, [n, height, width, 3]
-  const auto resized = p.add(
-      "resized",
-      resize{.x = images, .height = 224, .width = 224, .layout = image_layout::channels_last});
+  const auto resized = p.add("resized", resize{.x = images, .sizes = {224, 224}, .axes = {-3, -2}});
   const auto y = p.add("y", affine{.x = resized.permute({0, 3, 1, 2}),
                                    .scale = p.constant("scale", host_tensor(scale)),
                                    .bias = p.constant("bias", host_tensor(bias)),

@@ -12,9 +12,8 @@ program make_program(const patch_weights& weights) {
   program_builder p;
   const auto pixels = p.input("pixels");
   // The resized pixels are rounded to bytes, as libraries for images do.
-  const auto resized = p.add(
-      "resized",
-      resize{.x = pixels, .height = size, .width = size, .layout = image_layout::channels_last});
+  const auto resized =
+      p.add("resized", resize{.x = pixels, .sizes = {size, size}, .axes = {-3, -2}});
   const auto colours = p.add("normalized", affine{.x = resized.permute({2, 0, 1}),
                                                   .scale = p.constant("scale", weights.scale),
                                                   .bias = p.constant("offset", weights.offset),

@@ -12,7 +12,7 @@
 #include "operations/elementwise/pad_call.hpp"
 #include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
-#include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/scatter_functions.hpp"
 #include "operations/elementwise/sort_functions.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
@@ -92,7 +92,7 @@ template void prepare_map<where_call>(lane_libraries&);
 template void prepare_map<power_call>(lane_libraries&);
 template void prepare_map<decibel_call>(lane_libraries&);
 template void prepare_map<frames_call>(lane_libraries&);
-template void prepare_map<resize_call>(lane_libraries&);
+template void prepare_map<resize_pass>(lane_libraries&);
 template void prepare_map<gather_call>(lane_libraries&);
 template void prepare_map<pad_call>(lane_libraries&);
 template void prepare_map<choice_call>(lane_libraries&);
@@ -107,7 +107,7 @@ template void enqueue_map(lane_libraries&, const where_call&, const map_addresse
 template void enqueue_map(lane_libraries&, const power_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const decibel_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);
-template void enqueue_map(lane_libraries&, const resize_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const resize_pass&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const gather_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const pad_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const choice_call&, const map_addresses&);

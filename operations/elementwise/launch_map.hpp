@@ -13,12 +13,15 @@ namespace sluice::operations {
 
 struct cumulative_call;
 struct reduce_call;
+struct resize_pass;
 struct scatter_addresses;
 struct scatter_work;
 
 /// Loads the kernels of a map, so that no launch has to. Returns a `cudaError_t`.
 template <class Call>
 [[nodiscard]] int load_map();
+template <>
+[[nodiscard]] int load_map<resize_pass>();
 
 /// Queues a map with at least one index on a stream of the current device. Returns a `cudaError_t`.
 /// Instantiated for all calls.

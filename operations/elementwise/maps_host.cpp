@@ -7,8 +7,9 @@
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/pad_host.hpp"
 #include "operations/elementwise/range_call.hpp"
-#include "operations/elementwise/resize_call.hpp"
 #include "operations/elementwise/resize_host.hpp"
+#include "operations/elementwise/resize_lines.hpp"
+#include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 
 #include <type_traits>
@@ -113,10 +114,14 @@ struct map_runner {
                         affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
                       });
   }
-  int operator()(const resize_body<float>& body, const map_layout<4>& layout) const {
-    const auto type = layout.types[0];
-    if (type == storage::u8 && resize_by_rows<std::uint8_t>(body, layout)) return 0;
-    if (type == storage::f32 && resize_by_rows<float>(body, layout)) return 0;
+  template <class T, int Axes>
+  int operator()(const resize_body<T, Axes>& body, const map_layout<2 + Axes>& layout) const {
+    if constexpr (Axes == 2 && std::is_same_v<T, float>) {
+      const auto type = layout.types[0];
+      if (type == storage::u8 && resize_by_rows<std::uint8_t>(body, layout)) return 0;
+      if (type == storage::f32 && resize_by_rows<float>(body, layout)) return 0;
+    }
+    if (resize_by_lines(body, layout)) return 0;
     return run_each(body, layout, scalar_cost);
   }
   template <class Bits>
@@ -184,7 +189,7 @@ template void compute_map(const where_call&, const map_addresses&);
 template void compute_map(const power_call&, const map_addresses&);
 template void compute_map(const decibel_call&, const map_addresses&);
 template void compute_map(const frames_call&, const map_addresses&);
-template void compute_map(const resize_call&, const map_addresses&);
+template void compute_map(const resize_pass&, const map_addresses&);
 template void compute_map(const gather_call&, const map_addresses&);
 template void compute_map(const pad_call&, const map_addresses&);
 template void compute_map(const choice_call&, const map_addresses&);

@@ -2,13 +2,26 @@
 #pragma once
 
 #include "operations/elementwise/host_loop.hpp"
-#include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/resize_rows.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace sluice::host {
+
+/// The two neighbours of an index of the result and the weight of the second one.
+struct neighbours {
+  std::int64_t first;   ///< offset in elements
+  std::int64_t second;  ///< offset in elements
+  float weight;
+};
+[[nodiscard]] inline neighbours neighbours_of(const operations::resize_axis& axis,
+                                              std::int64_t index) noexcept {
+  const auto taps = operations::taps_of<float>(axis, {.mode = resize_mode::linear}, index);
+  return {taps.first * axis.stride, axis.inside(taps.first + taps.count - 1) * axis.stride,
+          taps.distance};
+}
 
 /// The dimensions of a resized image that are rows and columns: the last ones, but for the
 /// channels.
@@ -20,7 +33,7 @@ struct image_dimensions {
 
 /// Resizes a part of images row by row.
 template <class T>
-void resize_part(const operations::resize_body<float>& body, const image_dimensions& dimensions,
+void resize_part(const operations::resize_body<float, 2>& body, const image_dimensions& dimensions,
                  const operations::map_layout<4>& layout,
                  const operations::map_position<4>& origin) {
   const auto height = layout.shape[dimensions.row];
@@ -29,25 +42,24 @@ void resize_part(const operations::resize_body<float>& body, const image_dimensi
   const auto column_stride = layout.strides[0][dimensions.column];
   const auto channels = dimensions.have_channels ? layout.shape[layout.rank - 1] : 1;
   resize_columns columns;
-  columns.last = (body.columns.extent - 1) * body.columns.stride;
+  columns.last = (body.axes[1].extent - 1) * body.axes[1].stride;
   const auto resize_block = [&](std::int64_t begin, const operations::map_position<4>& image) {
     const T* const x = static_cast<const T*>(body.addresses.inputs[0]) + image.offsets[1];
     T* const y = static_cast<T*>(body.addresses.y) + image.offsets[0] + begin * column_stride;
     for (std::int64_t row = 0; row < height; ++row) {
-      const auto beside = operations::neighbours_of<float>(body.rows, image.offsets[2] + row);
+      const auto beside = neighbours_of(body.axes[0], image.offsets[2] + row);
       resize_row<T>({.upper = x + beside.first,
                      .lower = x + beside.second,
                      .weight = beside.weight,
                      .channels = channels,
-                     .column_stride = body.columns.stride},
+                     .column_stride = body.axes[1].stride},
                     columns, y + row * row_stride, column_stride);
     }
   };
   for (std::int64_t begin = 0; begin < width; begin += resize_columns::max_count) {
     columns.count = std::min(resize_columns::max_count, width - begin);
     for (std::int64_t i = 0; i < columns.count; ++i) {
-      const auto beside =
-          operations::neighbours_of<float>(body.columns, origin.offsets[3] + begin + i);
+      const auto beside = neighbours_of(body.axes[1], origin.offsets[3] + begin + i);
       const auto column = static_cast<std::size_t>(i);
       columns.first[column] = beside.first;
       columns.second[column] = beside.second;
@@ -65,12 +77,16 @@ void resize_part(const operations::resize_body<float>& body, const image_dimensi
   }
 }
 
-/// Resizes images of u8 or f32 row by row, where the channels of a column lie side by side or are
-/// images of their own.
+/// Resizes images of u8 or f32 bilinearly row by row, where the channels of a column lie side by
+/// side or are images of their own.
 /// @return whether it did; other layouts are left alone
 template <class T>
-[[nodiscard]] bool resize_by_rows(const operations::resize_body<float>& body,
+[[nodiscard]] bool resize_by_rows(const operations::resize_body<float, 2>& body,
                                   const operations::map_layout<4>& layout) {
+  if (body.filter.mode != resize_mode::linear || body.filter.crops ||
+      body.axes[0].filter_scale != 1 || body.axes[1].filter_scale != 1) {
+    return false;
+  }
   const int last = layout.rank - 1;
   const auto is_index = [&](int operand, int dimension) {
     return dimension >= 0 && layout.strides[operand][dimension] != 0;

@@ -27,7 +27,8 @@ struct resize_source {
   std::int64_t column_stride;  ///< of the image, in elements
 };
 
-/// Computes the columns of one row of the result with the same bits as `resize_body`, in columns
+/// Computes the columns of one row of the result with the same bits as a bilinear
+/// `resize_body`, in columns
 /// that are `stride` elements apart. Instantiated for u8 and f32.
 template <class T>
 void resize_row(const resize_source<T>& source, const resize_columns& columns, T* y,

@@ -4,46 +4,76 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/resize_mode.hpp>
+#include <sluice/runtime/extents.hpp>
 
-#include <cstdint>
+#include <array>
+#include <cstddef>
 #include <tuple>
 
 namespace sluice {
 
-/// Where the rows and the columns of images are among the dimensions of a tensor.
-enum class image_layout : std::uint8_t {
-  channels_first,  ///< [..., height, width]
-  channels_last,   ///< [..., height, width, channels]
-};
-
-/// Images of another size, by bilinear interpolation.
+/// X with other extents along one to three axes, by interpolation.
 ///
-///     resize{.x = images, .height = 224, .width = 224}
+///     resize{.x = images, .sizes = {224, 224}}                    // [..., height, width]
+///     resize{.x = images, .sizes = {224, 224}, .axes = {-3, -2}}  // [..., height, width,
+///     channels] resize{.x = images, .scales = {2, 2}, .mode = resize_mode::cubic}
 ///
-/// Pixels are squares whose centres are at half-integers, and edges are repeated: row i of Y lies
-/// at max((i + 1/2) · (height of X / height of Y) - 1/2, 0) among the rows of X. Shrinking skips
-/// pixels; there is no antialiasing. PyTorch calls this `bilinear` with `align_corners=False,
-/// antialias=False`.
+/// The definition is that of Resize in ONNX (opset 19). Along each axis, a result lies at a
+/// position among the elements of X (`resize_coordinates`), and is a sum of weighted elements
+/// around it (`resize_mode`). Beyond the edges, elements are repeated. With several axes, weights
+/// are products.
 ///
-/// A pixel of weight 0 is not read, so NaN and infinities reach only the pixels that they are a
-/// part of. A row or a column that lies on the centre of a pixel has one pixel of weight 1.
+/// Extents are `sizes`, or ⌊scale · extent⌋ with `scales`. With neither, they are those of the Y
+/// that is given, along `axes`. With a `policy` that keeps the aspect ratio, one scale serves all
+/// axes, and extents are rounded, halves up.
 ///
-/// Element types: u8, f16, bf16, f32, f64. f64 is computed in f64, all others in f32; positions are
-/// computed in f64. u8 is rounded to the nearest integer, ties to even. All strides are allowed. X
-/// and Y share no bytes. The result is Y, a new row-major tensor if it is not given.
+/// The defaults of `linear` are those of `torch.nn.functional.interpolate` with
+/// `align_corners=False`. PyTorch's `nearest` is `asymmetric` with `floor`, and `nearest-exact` is
+/// `half_pixel` with `prefer_ceil`. With `antialias`, PyTorch leaves elements outside out
+/// (`exclude_outside`), and its cubic filter has a = -0.5.
+///
+/// An element of weight 0 is not read, so NaN and infinities reach only the results that they are a
+/// part of.
+///
+/// Element types: u8, i8, f16, bf16, f32, f64. f64 is computed in f64, all others in f32; positions
+/// are computed in f64. Integers are rounded to the nearest one, ties to even, and saturated. All
+/// strides are allowed. X and Y share no bytes. The result is Y, a new row-major tensor if it is
+/// not given.
 struct resize {
-  operand x{};              ///< X, with at least one pixel
-  std::int64_t height = 0;  ///< height of Y, at least 1; 0: that of the Y that is given
-  std::int64_t width = 0;   ///< width of Y, at least 1; 0: that of the Y that is given
-  image_layout layout = image_layout::channels_first;  ///< which dimensions are resized
-  operand y{};  ///< Y, of the type of X and of its shape but for height and width
+  /// The largest number of axes.
+  static constexpr std::size_t max_axes = 3;
+  /// One number for each axis.
+  using numbers = std::array<double, max_axes>;
+
+  operand x{};       ///< X, with at least one element along the axes
+  extents sizes{};   ///< extents of Y along the axes, at least 1
+  numbers scales{};  ///< instead of sizes: of Y to X, above 0, as many as axes; the others are 0
+  extents axes{};    ///< resized dimensions, negative: from the last; the last ones if not given
+  resize_mode mode = resize_mode::linear;                           ///< the interpolation
+  resize_coordinates coordinates = resize_coordinates::half_pixel;  ///< not for `area`
+  nearest_rounding rounding = nearest_rounding::prefer_floor;       ///< of `nearest`
+  resize_policy policy = resize_policy::stretch;                    ///< what `sizes` stand for
+  bool antialias = false;        ///< for `linear` and `cubic`: stretches the filter if Y is smaller
+  bool exclude_outside = false;  ///< for `linear` and `cubic`: leaves out what is beyond the edges
+  double a = -0.75;              ///< of the cubic convolution
+  numbers roi_begin{};           ///< of `crop`, in parts of X
+  numbers roi_end{1, 1, 1};      ///< of `crop`, in parts of X
+  double extrapolation = 0;      ///< of `crop`: the value of positions outside X
+  operand y{};                   ///< Y, of the type of X
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
-    return std::make_tuple(input("x", &resize::x), parameter("height", &resize::height),
-                           parameter("width", &resize::width), parameter("layout", &resize::layout),
-                           output("y", &resize::y));
+    return std::make_tuple(
+        input("x", &resize::x), parameter("sizes", &resize::sizes),
+        parameter("scales", &resize::scales), parameter("axes", &resize::axes),
+        parameter("mode", &resize::mode), parameter("coordinates", &resize::coordinates),
+        parameter("rounding", &resize::rounding), parameter("policy", &resize::policy),
+        parameter("antialias", &resize::antialias),
+        parameter("exclude_outside", &resize::exclude_outside), parameter("a", &resize::a),
+        parameter("roi_begin", &resize::roi_begin), parameter("roi_end", &resize::roi_end),
+        parameter("extrapolation", &resize::extrapolation), output("y", &resize::y));
   }
 };
 

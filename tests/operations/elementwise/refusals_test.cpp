@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
@@ -318,7 +319,7 @@ TEST_P(elementwise_refusals, reduce) {
 }
 
 TEST_P(elementwise_refusals, resize) {
-  const sluice::resize valid{.x = make(u8, {2, 4, 5}), .height = 3, .width = 6};
+  const sluice::resize valid{.x = make(u8, {2, 4, 5}), .sizes = {3, 6}};
   refuse_operand("x", valid, &sluice::resize::x, true);
   refuse_result(valid, make(u8, {2, 3, 6}), &sluice::resize::x);
   const auto with = [&](auto change) {
@@ -329,16 +330,55 @@ TEST_P(elementwise_refusals, resize) {
   refuse("x: is of type i32", with([&](auto& r) { r.x = make(i32, {4, 5}); }));
   refuse("x: is of type c64", with([&](auto& r) { r.x = make(c64, {4, 5}); }));
   refuse("x: has the shape [4]", with([&](auto& r) { r.x = make(u8, {4}); }));
-  refuse("x: has the shape [4, 5]", with([&](auto& r) {
-           r.x = make(u8, {4, 5});
-           r.layout = image_layout::channels_last;
-         }));
   refuse("x: has the shape [2, 0, 5]", with([&](auto& r) { r.x = make(u8, {2, 0, 5}); }));
-  refuse("height: is not given", with([](auto& r) { r.height = 0; }));
-  refuse("width: is not given", with([](auto& r) { r.width = 0; }));
-  refuse("height: -1", with([](auto& r) { r.height = -1; }));
-  refuse("width: -9223372036854775808", with([](auto& r) { r.width = -most - 1; }));
-  refuse("y", with([](auto& r) { r.height = most; }));
+  refuse("sizes: are not given", with([](auto& r) { r.sizes = {}; }));
+  refuse("sizes: are not given, nor", with([](auto& r) {
+           r.sizes = {};
+           r.axes = {1, 2};
+         }));
+  refuse("sizes: has 4 numbers", with([](auto& r) { r.sizes = {1, 2, 3, 4}; }));
+  refuse("sizes: -1", with([](auto& r) { r.sizes = {-1, 3}; }));
+  refuse("sizes: -9223372036854775808", with([](auto& r) { r.sizes = {3, -most - 1}; }));
+  refuse("y", with([](auto& r) { r.sizes = {most, 2}; }));
+  refuse("axes: is [0], but there are 2 sizes", with([](auto& r) { r.axes = {0}; }));
+  refuse("axes: 3 is not one of", with([](auto& r) { r.axes = {0, 3}; }));
+  refuse("axes: is [1, -2], which names one twice", with([](auto& r) { r.axes = {1, -2}; }));
+  refuse("scales: are given beside sizes", with([](auto& r) { r.scales = {2}; }));
+  for (const resize::numbers scales : {resize::numbers{-1}, {0, 1}, {INFINITY}, {NAN}}) {
+    refuse("scales: must be finite", with([&](auto& r) {
+             r.sizes = {};
+             r.scales = scales;
+           }));
+  }
+  refuse("scales: leave no element", with([](auto& r) {
+           r.sizes = {};
+           r.scales = {0.1};
+         }));
+  refuse("policy: is given, but needs sizes", with([](auto& r) {
+           r.sizes = {};
+           r.scales = {2};
+           r.policy = resize_policy::not_larger;
+         }));
+  refuse("sizes: leave no element", with([](auto& r) {
+           r.sizes = {1, 1};
+           r.policy = resize_policy::not_larger;
+           r.x = r.x.value().broadcast_to({2, 4, 5}).slice(1, 0, 1);
+         }));
+  refuse("antialias: is true", with([](auto& r) {
+           r.mode = resize_mode::nearest;
+           r.antialias = true;
+         }));
+  refuse("exclude_outside: is true", with([](auto& r) {
+           r.mode = resize_mode::area;
+           r.exclude_outside = true;
+         }));
+  refuse("coordinates: are stated", with([](auto& r) {
+           r.mode = resize_mode::area;
+           r.coordinates = resize_coordinates::asymmetric;
+         }));
+  refuse("a: is not a finite", with([](auto& r) { r.a = NAN; }));
+  refuse("roi_begin: is not finite", with([](auto& r) { r.roi_begin = {NAN}; }));
+  refuse("roi_end: is not finite", with([](auto& r) { r.roi_end = {1, INFINITY}; }));
   refuse("y: has the shape [2, 3, 7]", with([&](auto& r) { r.y = make(u8, {2, 3, 7}); }));
 }
 

@@ -2,7 +2,7 @@
 // The rows of resized images on the host device, with each kind of vectors that the processor has.
 #include "operations/elementwise/resize_rows.hpp"
 
-#include "operations/elementwise/resize_call.hpp"
+#include "operations/elementwise/resize_host.hpp"
 #include "tests/operations/every_vector_target.hpp"
 #include "tests/support/seed.hpp"
 
@@ -60,12 +60,16 @@ TYPED_TEST(resize_rows, lie_between_two_rows) {
     const auto gap = this->between(0, 1) == 0 ? 0 : this->between(1, 3);
     const auto column_stride = channels + gap;
     const auto stride = this->between(0, 1) == 0 ? channels : channels + this->between(1, 3);
-    const operations::resized_axis axis{extent, column_stride, width};
+    const operations::resize_axis axis{.extent = extent,
+                                       .stride = column_stride,
+                                       .result = width,
+                                       .numerator = static_cast<double>(extent),
+                                       .denominator = static_cast<double>(width)};
     resize_columns columns;
     columns.count = width;
     columns.last = (extent - 1) * column_stride;
     for (std::int64_t i = 0; i < width; ++i) {
-      const auto beside = operations::neighbours_of<float>(axis, i);
+      const auto beside = host::neighbours_of(axis, i);
       const auto column = static_cast<std::size_t>(i);
       columns.first[column] = beside.first;
       columns.second[column] = beside.second;

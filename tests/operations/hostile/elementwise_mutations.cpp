@@ -463,17 +463,17 @@ operation_mutations reduce_list() {
 
 resize valid_resize(bench& test_bench) {
   auto shape = any_shape(test_bench, 3);
-  const auto type = test_bench.one_of({u8, f16, bf16, f32, f64});
-  const auto layout =
-      test_bench.one_of({image_layout::channels_first, image_layout::channels_last});
+  const auto type = test_bench.one_of({u8, i8, f16, bf16, f32, f64});
   const auto x = test_bench.loose(type, shape);
-  const auto row = shape.size() - (layout == image_layout::channels_first ? 2 : 3);
+  const auto row = shape.size() - static_cast<std::size_t>(test_bench.extent(2, 3));
   shape[row] = test_bench.extent();
   shape[row + 1] = test_bench.extent();
+  const auto axis = static_cast<std::int64_t>(row);
   return {.x = x,
-          .height = shape[row],
-          .width = shape[row + 1],
-          .layout = layout,
+          .sizes = {shape[row], shape[row + 1]},
+          .axes = {axis, axis + 1},
+          .mode = test_bench.one_of(
+              {resize_mode::nearest, resize_mode::linear, resize_mode::cubic, resize_mode::area}),
           .y = test_bench.loose(type, shape)};
 }
 
@@ -482,7 +482,7 @@ operation_mutations resize_list() {
   mutations.required("x", &resize::x);
   mutations.output("y", &resize::y, i32);
   mutations.aliasing("y", &resize::y, "x", &resize::x);
-  for (const auto type : {boolean, i8, u16, i16, i32, u64, c64, c128}) {
+  for (const auto type : {boolean, u16, i16, i32, u64, c64, c128}) {
     mutations.add(
         "x of " + std::string(to_string(type)), bad, "x",
         [type](resize& r, bench& test_bench) { r.x = test_bench.make(type, r.x.value().shape()); });
@@ -492,41 +492,45 @@ operation_mutations resize_list() {
   });
   mutations.add("x is a number", bad, "x",
                 [](resize& r, bench& test_bench) { r.x = test_bench.make(u8, {1}).select(0, 0); });
-  mutations.add("x has no channels", bad, "x", [](resize& r, bench& test_bench) {
-    r.x = test_bench.make(u8, {4, 5});
-    r.layout = image_layout::channels_last;
-  });
   mutations.add("x has no rows", bad, "x", [](resize& r, bench& test_bench) {
     r.x = test_bench.empty(u8, {2, 0, 5});
-    r.layout = image_layout::channels_first;
+    r.axes = {1, 2};
   });
-  for (const auto& [name, member] :
-       {std::pair{"height", &resize::height}, std::pair{"width", &resize::width}}) {
-    mutations.add(std::string("neither y nor a ") + name, bad, name,
-                  [member = member](resize& r, bench&) {
-                    r.*member = 0;
-                    r.y = {};
-                  });
-    for (const auto value : {std::int64_t{-1}, -most, least}) {
-      mutations.value(member, name + (" is " + std::to_string(value)), name, value);
+  mutations.add("2^62 bytes of scratch memory", bad, "y", [](resize& r, bench& test_bench) {
+    r = {.x = test_bench.repeated(f32, {huge, huge / 4}),
+         .sizes = {1, 2},
+         .antialias = true,
+         .y = test_bench.make(f32, {3, 3})};
+  });
+  mutations.value(&resize::axes, "an axis twice", "axes", extents{1, 1});
+  mutations.value(&resize::axes, "three axes", "axes", extents{0, 1, 2});
+  mutations.value(&resize::axes, "axis 2^63 - 1", "axes", extents{0, most});
+  mutations.value(&resize::scales, "scales beside sizes", "scales", resize::numbers{1, 2});
+  for (const auto size : {std::int64_t{0}, std::int64_t{-1}, -most, least}) {
+    mutations.value(&resize::sizes, "size " + std::to_string(size), "sizes", extents{2, size});
+  }
+  mutations.add("size 2^63 - 1", bad, "y", [](resize& r, bench&) {
+    r.sizes = {2, most};
+    r.y = {};
+  });
+  mutations.add("y has another row", bad, "y", [](resize& r, bench&) { ++r.sizes[0]; });
+  for (const double scale : {1e30, 1e-30, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    mutations.add("scale " + std::to_string(scale), bad, "scales", [scale](resize& r, bench&) {
+      r.sizes = {};
+      r.scales = {1, scale};
+      r.mode = resize_mode::linear;
+    });
+  }
+  const auto values = [&](auto member, const std::string& name, int first) {
+    for (const int value : {first, 255}) {
+      using type = std::remove_reference_t<decltype(std::declval<resize&>().*member)>;
+      mutations.value(member, name + ' ' + std::to_string(value), name, static_cast<type>(value));
     }
-    mutations.add("y has another " + std::string(name), bad, "y",
-                  [member = member](resize& r, bench&) { ++(r.*member); });
-    mutations.add(name + std::string(" is 2^63 - 1"), bad, "y",
-                  [member = member](resize& r, bench&) {
-                    r.*member = most;
-                    r.y = {};
-                  });
-  }
-  mutations.add("y of other dimensions states the size", bad, "y",
-                [](resize& r, bench& test_bench) {
-                  r.height = r.width = 0;
-                  r.y = test_bench.make(r.x.value().type(), {test_bench.extent()});
-                });
-  for (const int value : {2, 255}) {
-    mutations.value(&resize::layout, "layout " + std::to_string(value), "layout",
-                    static_cast<image_layout>(value));
-  }
+  };
+  values(&resize::mode, "mode", 4);
+  values(&resize::coordinates, "coordinates", 6);
+  values(&resize::rounding, "rounding", 4);
+  values(&resize::policy, "policy", 3);
   return std::move(mutations).take();
 }
 

@@ -48,10 +48,8 @@ class captured_programs : public programs {
     const auto product = p.add("product", gemm{.a = sum, .b = x.transposed()});
     const auto spectrum = p.add("spectrum", rfft{.x = sum});
     const auto power = p.add("power", power_spectrum{.x = spectrum});
-    const auto image = p.add("image", resize{.x = sum.reshape({24, 64, 1}),
-                                             .height = 12,
-                                             .width = 16,
-                                             .layout = image_layout::channels_last});
+    const auto image =
+        p.add("image", resize{.x = sum.reshape({24, 64, 1}), .sizes = {12, 16}, .axes = {0, 1}});
     const auto filters = p.add("filters", random_uniform{.shape = extents{2, 1, 3, 3}, .seed = 4});
     const auto filtered = p.add(
         "filtered", conv2d{.x = image.permute({2, 0, 1}).reshape({1, 1, 12, 16}), .w = filters});
