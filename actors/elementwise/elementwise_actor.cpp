@@ -20,9 +20,10 @@ elementwise_actor spawn_elementwise(caf::actor_system& system,
                                     std::shared_ptr<device_service> service,
                                     std::shared_ptr<kernel_trace> trace) {
   return spawn<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce, sort,
-               top_k, resize, gather, gather_elements, gather_nd, pad, tile, roll, triangle, eye,
-               range, one_hot, cumulative, scatter_elements, scatter_nd, frame_signal,
-               power_spectrum, power_to_decibel>(system, std::move(service), std::move(trace));
+               top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile, roll,
+               triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
+               frame_signal, power_spectrum, power_to_decibel>(system, std::move(service),
+                                                               std::move(trace));
 }
 
 }  // namespace sluice

@@ -15,6 +15,7 @@
 #include <sluice/operations/fft.hpp>
 #include <sluice/operations/for_each_index.hpp>
 #include <sluice/operations/gather.hpp>
+#include <sluice/operations/grid_sample.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>
@@ -39,6 +40,7 @@
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/rng.hpp>
+#include <sluice/operations/roi_align.hpp>
 #include <sluice/operations/rotary_embedding.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>

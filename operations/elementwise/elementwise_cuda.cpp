@@ -3,6 +3,7 @@
 #include "operations/elementwise/concatenate_functions.hpp"
 #include "operations/elementwise/cumulative_functions.hpp"
 #include "operations/elementwise/gather_call.hpp"
+#include "operations/elementwise/grid_call.hpp"
 #include "operations/elementwise/launch_concatenate.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/launch_sort.hpp"
@@ -93,6 +94,7 @@ template void prepare_map<power_call>(lane_libraries&);
 template void prepare_map<decibel_call>(lane_libraries&);
 template void prepare_map<frames_call>(lane_libraries&);
 template void prepare_map<resize_pass>(lane_libraries&);
+template void prepare_map<grid_call>(lane_libraries&);
 template void prepare_map<gather_call>(lane_libraries&);
 template void prepare_map<pad_call>(lane_libraries&);
 template void prepare_map<choice_call>(lane_libraries&);
@@ -108,6 +110,7 @@ template void enqueue_map(lane_libraries&, const power_call&, const map_addresse
 template void enqueue_map(lane_libraries&, const decibel_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const frames_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const resize_pass&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const grid_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const gather_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const pad_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const choice_call&, const map_addresses&);

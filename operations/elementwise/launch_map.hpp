@@ -12,6 +12,7 @@ struct native_stream;
 namespace sluice::operations {
 
 struct cumulative_call;
+struct grid_call;
 struct reduce_call;
 struct resize_pass;
 struct scatter_addresses;
@@ -22,6 +23,8 @@ template <class Call>
 [[nodiscard]] int load_map();
 template <>
 [[nodiscard]] int load_map<resize_pass>();
+template <>
+[[nodiscard]] int load_map<grid_call>();
 
 /// Queues a map with at least one index on a stream of the current device. Returns a `cudaError_t`.
 /// Instantiated for all calls.

@@ -2,6 +2,7 @@
 #include "operations/elementwise/choice_host.hpp"
 #include "operations/elementwise/f32_map.hpp"
 #include "operations/elementwise/gather_host.hpp"
+#include "operations/elementwise/grid_host.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
@@ -124,6 +125,11 @@ struct map_runner {
     if (resize_by_lines(body, layout)) return 0;
     return run_each(body, layout, scalar_cost);
   }
+  template <class T, int Axes, int Taps>
+  int operator()(const grid_body<T, Axes, Taps>& body, const map_layout<3>& layout) const {
+    sample_grid(body, layout);
+    return 0;
+  }
   template <class Bits>
   int operator()(const gather_body<Bits>& body, const map_layout<3>& layout) const {
     gather_lines(body, layout);
@@ -190,6 +196,7 @@ template void compute_map(const power_call&, const map_addresses&);
 template void compute_map(const decibel_call&, const map_addresses&);
 template void compute_map(const frames_call&, const map_addresses&);
 template void compute_map(const resize_pass&, const map_addresses&);
+template void compute_map(const grid_call&, const map_addresses&);
 template void compute_map(const gather_call&, const map_addresses&);
 template void compute_map(const pad_call&, const map_addresses&);
 template void compute_map(const choice_call&, const map_addresses&);

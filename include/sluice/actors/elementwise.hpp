@@ -9,6 +9,7 @@
 #include <sluice/operations/cumulative.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/gather.hpp>
+#include <sluice/operations/grid_sample.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
@@ -24,8 +25,8 @@ namespace sluice {
 /// compiled for the host.
 using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce,
-                    sort, top_k, resize, gather, gather_elements, gather_nd, pad, tile, roll,
-                    triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
+                    sort, top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile,
+                    roll, triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
                     frame_signal, power_spectrum, power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
@@ -40,7 +41,8 @@ spawn_elementwise(caf::actor_system& system, std::shared_ptr<device_service> ser
 SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::unary, sluice::binary,
                 sluice::where, sluice::cast, sluice::strided_copy, sluice::affine, sluice::reduce,
                 sluice::concatenate, sluice::stack, sluice::sort, sluice::top_k, sluice::resize,
-                sluice::gather, sluice::gather_elements, sluice::gather_nd, sluice::pad,
-                sluice::tile, sluice::roll, sluice::triangle, sluice::eye, sluice::range,
-                sluice::one_hot, sluice::cumulative, sluice::scatter_elements, sluice::scatter_nd,
-                sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)
+                sluice::grid_sample, sluice::gather, sluice::gather_elements, sluice::gather_nd,
+                sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
+                sluice::range, sluice::one_hot, sluice::cumulative, sluice::scatter_elements,
+                sluice::scatter_nd, sluice::frame_signal, sluice::power_spectrum,
+                sluice::power_to_decibel)

@@ -5,6 +5,7 @@
 #include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
+#include <sluice/operations/roi_align.hpp>
 #include <sluice/operations/rotary_embedding.hpp>
 
 #include <initializer_list>
@@ -476,6 +477,71 @@ operation_mutations rotary_mutations() {
   return std::move(mutations).take();
 }
 
+roi_align valid_roi_align(bench& test_bench) {
+  const auto type = test_bench.one_of({f16, bf16, f32, f64});
+  const auto x = test_bench.shape(4);
+  const auto regions = test_bench.extent();
+  const auto height = test_bench.extent();
+  const auto width = test_bench.extent();
+  return {.x = test_bench.loose(type, x),
+          .rois = test_bench.loose(test_bench.one_of({f16, f32, f64}), {regions, 4}),
+          .batch_indices = test_bench.loose(test_bench.one_of({i32, i64}), {regions}),
+          .height = height,
+          .width = width,
+          .y = test_bench.loose(type, {regions, x[1], height, width})};
+}
+
+operation_mutations roi_mutations() {
+  mutations_of<roi_align> mutations(valid_roi_align);
+  mutations.required("x", &roi_align::x);
+  mutations.required("rois", &roi_align::rois);
+  mutations.required("batch_indices", &roi_align::batch_indices);
+  mutations.output("y", &roi_align::y, i32);
+  mutations.aliasing("y", &roi_align::y, "x", &roi_align::x);
+  mutations.aliasing("y", &roi_align::y, "rois", &roi_align::rois);
+  mutations.aliasing("y", &roi_align::y, "batch_indices", &roi_align::batch_indices);
+  for (const auto type : {boolean, u8, i64, c64}) {
+    mutations.add("x of " + std::string(to_string(type)), bad, "x",
+                  [type](roi_align& r, bench& test_bench) {
+                    r.x = test_bench.make(type, r.x.value().shape());
+                  });
+  }
+  mutations.add("one more region", bad, "batch_indices", [](roi_align& r, bench& test_bench) {
+    r.rois = test_bench.make(f32, {r.rois.value().shape()[0] + 1, 4});
+  });
+  mutations.add("regions of five numbers", bad, "rois", [](roi_align& r, bench& test_bench) {
+    r.rois = test_bench.make(f32, {r.rois.value().shape()[0], 5});
+  });
+  mutations.add("an index of type f32", bad, "batch_indices", [](roi_align& r, bench& test_bench) {
+    r.batch_indices = test_bench.make(f32, r.batch_indices.value().shape());
+  });
+  mutations.add("x of three dimensions", bad, "x", [](roi_align& r, bench& test_bench) {
+    r.x = test_bench.make(f32, test_bench.shape(3));
+  });
+  mutations.add("x without rows", bad, "x", [](roi_align& r, bench& test_bench) {
+    r.x = test_bench.empty(f32, {2, 3, 0, 4});
+  });
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
+    mutations.value(&roi_align::height, "height " + std::to_string(value), "height", value);
+    mutations.value(&roi_align::width, "width " + std::to_string(value), "width", value);
+  }
+  mutations.add("2^63 - 1 rows", bad, "y", [](roi_align& r, bench&) {
+    r.height = most;
+    r.y = {};
+  });
+  for (const auto value : {std::int64_t{-1}, least}) {
+    mutations.value(&roi_align::sampling_ratio, "ratio " + std::to_string(value), "sampling_ratio",
+                    value);
+  }
+  mutations.value(&roi_align::spatial_scale, "an infinite scale", "spatial_scale",
+                  std::numeric_limits<double>::infinity());
+  for (const int value : {3, 255}) {
+    mutations.value(&roi_align::mode, "mode " + std::to_string(value), "mode",
+                    static_cast<roi_pooling>(value));
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> dnn_mutations() {
@@ -495,6 +561,7 @@ std::vector<operation_mutations> dnn_mutations() {
   all.push_back(response_mutations());
   all.push_back(pool_mutations());
   all.push_back(adaptive_mutations());
+  all.push_back(roi_mutations());
   all.push_back(rotary_mutations());
   return all;
 }

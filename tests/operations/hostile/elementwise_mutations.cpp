@@ -4,6 +4,7 @@
 #include "tests/operations/hostile/shapes.hpp"
 
 #include <sluice/operations/elementwise.hpp>
+#include <sluice/operations/grid_sample.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
 
@@ -534,6 +535,66 @@ operation_mutations resize_list() {
   return std::move(mutations).take();
 }
 
+grid_sample valid_grid_sample(bench& test_bench) {
+  const auto axes = static_cast<std::size_t>(test_bench.extent(2, 3));
+  const auto x = test_bench.shape(axes + 2);
+  auto grid = x;
+  grid[axes + 1] = static_cast<std::int64_t>(axes);
+  auto y = x;
+  for (std::size_t i = 1; i <= axes; ++i) {
+    grid[i] = test_bench.extent();
+    y[i + 1] = grid[i];
+  }
+  const auto type = test_bench.one_of({f16, bf16, f32, f64});
+  return {.x = test_bench.loose(type, x),
+          .grid = test_bench.loose(test_bench.one_of({f16, bf16, f32, f64}), grid),
+          .y = test_bench.loose(type, y)};
+}
+
+operation_mutations grid_sample_list() {
+  mutations_of<grid_sample> mutations(valid_grid_sample);
+  mutations.required("x", &grid_sample::x);
+  mutations.required("grid", &grid_sample::grid);
+  mutations.output("y", &grid_sample::y, i32);
+  mutations.aliasing("y", &grid_sample::y, "x", &grid_sample::x);
+  mutations.aliasing("y", &grid_sample::y, "grid", &grid_sample::grid);
+  for (const auto type : {boolean, u8, i64, c64}) {
+    mutations.add("x of " + std::string(to_string(type)), bad, "x",
+                  [type](grid_sample& g, bench& test_bench) {
+                    g.x = test_bench.make(type, g.x.value().shape());
+                  });
+    mutations.add("a grid of " + std::string(to_string(type)), bad, "grid",
+                  [type](grid_sample& g, bench& test_bench) {
+                    g.grid = test_bench.make(type, g.grid.value().shape());
+                  });
+  }
+  mutations.add("x is a row", bad, "x", [](grid_sample& g, bench& test_bench) {
+    g.x = test_bench.make(f32, {test_bench.extent()});
+  });
+  mutations.add("x of four axes", bad, "x", [](grid_sample& g, bench& test_bench) {
+    g.x = test_bench.make(f32, test_bench.shape(6));
+  });
+  mutations.add("x of 2^62 rows", bad, "grid", [](grid_sample& g, bench& test_bench) {
+    g.x = test_bench.repeated(f32, {huge, 1, huge / 8, 1});
+  });
+  mutations.add("a grid of 2^60 positions", bad, "y", [](grid_sample& g, bench& test_bench) {
+    g = {.x = test_bench.repeated(f32, {1, huge, 2}),
+         .grid = test_bench.repeated(f32, {1, huge, 1})};
+  });
+  mutations.add("a grid of other images", bad, "grid", [](grid_sample& g, bench& test_bench) {
+    auto shape = g.grid.value().shape();
+    ++shape[0];
+    g.grid = test_bench.make(f32, shape);
+  });
+  for (const int value : {3, 255}) {
+    mutations.value(&grid_sample::mode, "mode " + std::to_string(value), "mode",
+                    static_cast<grid_mode>(value));
+    mutations.value(&grid_sample::padding, "padding " + std::to_string(value), "padding",
+                    static_cast<grid_padding>(value));
+  }
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> elementwise_mutations() {
@@ -546,6 +607,7 @@ std::vector<operation_mutations> elementwise_mutations() {
   all.push_back(where_list());
   all.push_back(reduce_list());
   all.push_back(resize_list());
+  all.push_back(grid_sample_list());
   return all;
 }
 
