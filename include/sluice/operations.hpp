@@ -24,6 +24,7 @@
 #include <sluice/operations/math_mode.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/movement.hpp>
+#include <sluice/operations/non_maximum_suppression.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/operation.hpp>

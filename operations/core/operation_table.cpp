@@ -45,6 +45,8 @@ std::vector<operation_description> describe_operations() {
                               "f16, bf16, f32, f64; maximum: also i8, u8", any_strides),
       describe<roi_align>("bins of interpolated samples in regions of images", real_types,
                           any_strides),
+      describe<non_maximum_suppression>(
+          "the best boxes of each class without those that overlap them", real_types, any_strides),
       describe<rotary_embedding>("pairs rotated by angles of positions", real_types, any_strides),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),

@@ -3,6 +3,7 @@
 
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/local_response_norm.hpp>
+#include <sluice/operations/non_maximum_suppression.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
 #include <sluice/operations/roi_align.hpp>
@@ -542,6 +543,67 @@ operation_mutations roi_mutations() {
   return std::move(mutations).take();
 }
 
+non_maximum_suppression valid_suppression(bench& test_bench) {
+  const auto type = test_bench.one_of({f16, bf16, f32, f64});
+  const auto scores = test_bench.shape(3);
+  const auto boxes = scores[2];
+  return {.boxes = test_bench.loose(type, {scores[0], boxes, 4}),
+          .scores = test_bench.loose(type, scores),
+          .max_output_boxes_per_class = boxes,
+          .selected = test_bench.loose(i64, {scores[0] * scores[1] * boxes, 3}),
+          .count = test_bench.make(i64, {1})};
+}
+
+operation_mutations suppression_mutations() {
+  using operation = non_maximum_suppression;
+  mutations_of<operation> mutations(valid_suppression);
+  mutations.required("boxes", &operation::boxes);
+  mutations.required("scores", &operation::scores);
+  mutations.output("selected", &operation::selected, i32);
+  mutations.memory("count", &operation::count);
+  mutations.aliasing("selected", &operation::selected, "boxes", &operation::boxes);
+  mutations.aliasing("selected", &operation::selected, "scores", &operation::scores);
+  mutations.aliasing("count", &operation::count, "scores", &operation::scores);
+  mutations.add("two counts", bad, "count",
+                [](operation& o, bench& test_bench) { o.count = test_bench.make(i64, {2}); });
+  for (const auto type : {boolean, u8, i64, c64}) {
+    mutations.add("boxes of " + std::string(to_string(type)), bad, "boxes",
+                  [type](operation& o, bench& test_bench) {
+                    o.boxes = test_bench.make(type, o.boxes.value().shape());
+                  });
+    mutations.add("scores of " + std::string(to_string(type)), bad, "scores",
+                  [type](operation& o, bench& test_bench) {
+                    o.scores = test_bench.make(type, o.scores.value().shape());
+                  });
+  }
+  mutations.add("boxes of five numbers", bad, "boxes", [](operation& o, bench& test_bench) {
+    const auto shape = o.boxes.value().shape();
+    o.boxes = test_bench.make(o.boxes.value().type(), {shape[0], shape[1], 5});
+  });
+  mutations.add("one more box", bad, "scores", [](operation& o, bench& test_bench) {
+    const auto shape = o.boxes.value().shape();
+    o.boxes = test_bench.make(o.boxes.value().type(), {shape[0], shape[1] + 1, 4});
+  });
+  mutations.add("2^61 scores", bad, "selected", [](operation& o, bench& test_bench) {
+    o = {.boxes = test_bench.repeated(f16, {huge, huge / 8, 4}),
+         .scores = test_bench.repeated(f16, {huge, 1, huge / 8}),
+         .max_output_boxes_per_class = most};
+  });
+  for (const auto value : {std::int64_t{-1}, least}) {
+    mutations.value(&operation::max_output_boxes_per_class, std::to_string(value) + " of a class",
+                    "max_output_boxes_per_class", value);
+    mutations.value(&operation::max_output_boxes, std::to_string(value) + " rows",
+                    "max_output_boxes", value);
+  }
+  for (const double value : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
+    mutations.value(&operation::iou_threshold, "threshold " + std::to_string(value),
+                    "iou_threshold", value);
+  }
+  mutations.value(&operation::score_threshold, "a threshold of NaN", "score_threshold",
+                  std::numeric_limits<double>::quiet_NaN());
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> dnn_mutations() {
@@ -562,6 +624,7 @@ std::vector<operation_mutations> dnn_mutations() {
   all.push_back(pool_mutations());
   all.push_back(adaptive_mutations());
   all.push_back(roi_mutations());
+  all.push_back(suppression_mutations());
   all.push_back(rotary_mutations());
   return all;
 }
