@@ -21,9 +21,9 @@ elementwise_actor spawn_elementwise(caf::actor_system& system,
                                     std::shared_ptr<kernel_trace> trace) {
   return spawn<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce, sort,
                top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile, roll,
-               triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
-               frame_signal, power_spectrum, power_to_decibel>(system, std::move(service),
-                                                               std::move(trace));
+               triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd, quantize,
+               dequantize, dynamic_quantize, frame_signal, power_spectrum, power_to_decibel>(
+      system, std::move(service), std::move(trace));
 }
 
 }  // namespace sluice

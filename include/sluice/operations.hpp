@@ -37,6 +37,7 @@
 #include <sluice/operations/pooling.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/program_step.hpp>
+#include <sluice/operations/quantization.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>

@@ -11,6 +11,8 @@
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/pad_call.hpp"
+#include "operations/elementwise/quantize_call.hpp"
+#include "operations/elementwise/quantize_functions.hpp"
 #include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 #include "operations/elementwise/resize_pass.hpp"
@@ -83,6 +85,20 @@ void enqueue_scatter(lane_libraries& libraries, const scatter_work& work,
   check(static_cast<cudaError_t>(launch_scatter(work, addresses, libraries.stream().native())));
 }
 
+void prepare_dynamic_quantize(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_value_range>>();
+  prepare_map<quantize_call>(libraries);
+}
+void enqueue_dynamic_quantize(lane_libraries& libraries, const dynamic_quantize_call& call,
+                              const dynamic_quantize_addresses& addresses, void* workspace) {
+  const current_device_scope current(libraries.runtime().device());
+  auto* const stream = libraries.stream().native();
+  check(static_cast<cudaError_t>(launch_value_range(call.x, addresses.x, addresses.scale,
+                                                    addresses.zero_point, workspace, stream)));
+  if (call.x.count == 0) return;
+  check(static_cast<cudaError_t>(launch_map(call.elements, addresses.of_elements(), stream)));
+}
+
 template void prepare_map<cast_call>(lane_libraries&);
 template void prepare_map<copy_call>(lane_libraries&);
 template void prepare_map<affine_call>(lane_libraries&);
@@ -99,6 +115,8 @@ template void prepare_map<gather_call>(lane_libraries&);
 template void prepare_map<pad_call>(lane_libraries&);
 template void prepare_map<choice_call>(lane_libraries&);
 template void prepare_map<range_call>(lane_libraries&);
+template void prepare_map<quantize_call>(lane_libraries&);
+template void prepare_map<dequantize_call>(lane_libraries&);
 template void enqueue_map(lane_libraries&, const cast_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
@@ -115,5 +133,7 @@ template void enqueue_map(lane_libraries&, const gather_call&, const map_address
 template void enqueue_map(lane_libraries&, const pad_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const choice_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const range_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const quantize_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const dequantize_call&, const map_addresses&);
 
 }  // namespace sluice::cuda

@@ -7,6 +7,8 @@
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/pad_host.hpp"
+#include "operations/elementwise/quantize_call.hpp"
+#include "operations/elementwise/quantize_loops.hpp"
 #include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/resize_host.hpp"
 #include "operations/elementwise/resize_lines.hpp"
@@ -115,6 +117,18 @@ struct map_runner {
                         affine_f32(body.function, inputs[0], inputs[1], inputs[2], count, y);
                       });
   }
+  int operator()(const map_body<quantized, 4>& body, const map_layout<4>& layout) const {
+    return run_blocks(body.addresses, layout, vector_cost,
+                      [](const auto& inputs, std::int64_t count, float* y) {
+                        quantize_f32(inputs[0], inputs[1], inputs[2], count, y);
+                      });
+  }
+  int operator()(const map_body<dequantized, 4>& body, const map_layout<4>& layout) const {
+    return run_blocks(body.addresses, layout, vector_cost,
+                      [](const auto& inputs, std::int64_t count, float* y) {
+                        dequantize_f32(inputs[0], inputs[1], inputs[2], count, y);
+                      });
+  }
   template <class T, int Axes>
   int operator()(const resize_body<T, Axes>& body, const map_layout<2 + Axes>& layout) const {
     if constexpr (Axes == 2 && std::is_same_v<T, float>) {
@@ -201,5 +215,7 @@ template void compute_map(const gather_call&, const map_addresses&);
 template void compute_map(const pad_call&, const map_addresses&);
 template void compute_map(const choice_call&, const map_addresses&);
 template void compute_map(const range_call&, const map_addresses&);
+template void compute_map(const quantize_call&, const map_addresses&);
+template void compute_map(const dequantize_call&, const map_addresses&);
 
 }  // namespace sluice::host

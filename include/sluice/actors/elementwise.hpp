@@ -11,6 +11,7 @@
 #include <sluice/operations/gather.hpp>
 #include <sluice/operations/grid_sample.hpp>
 #include <sluice/operations/movement.hpp>
+#include <sluice/operations/quantization.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/scatter.hpp>
@@ -27,7 +28,8 @@ using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce,
                     sort, top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile,
                     roll, triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
-                    frame_signal, power_spectrum, power_to_decibel>;
+                    quantize, dequantize, dynamic_quantize, frame_signal, power_spectrum,
+                    power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -44,5 +46,5 @@ SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::una
                 sluice::grid_sample, sluice::gather, sluice::gather_elements, sluice::gather_nd,
                 sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
                 sluice::range, sluice::one_hot, sluice::cumulative, sluice::scatter_elements,
-                sluice::scatter_nd, sluice::frame_signal, sluice::power_spectrum,
-                sluice::power_to_decibel)
+                sluice::scatter_nd, sluice::quantize, sluice::dequantize, sluice::dynamic_quantize,
+                sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/quantize_loops.hpp"
+
+#include "operations/vector_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "operations/elementwise/quantize_loops.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::operations::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+void quantize_f32(const float* x, const float* scale, const float* zero_point, std::int64_t count,
+                  float* y) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto quotient = hn::Round(hn::Div(hn::LoadU(d, x + i), hn::LoadU(d, scale + i)));
+    const auto zero = zero_point != nullptr ? hn::LoadU(d, zero_point + i) : hn::Zero(d);
+    hn::StoreU(hn::Add(quotient, zero), d, y + i);
+  }
+  for (; i < count; ++i) {
+    y[i] = quantized()(x[i], scale[i], zero_point != nullptr ? zero_point[i] : 0);
+  }
+}
+
+void dequantize_f32(const float* x, const float* scale, const float* zero_point, std::int64_t count,
+                    float* y) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto zero = zero_point != nullptr ? hn::LoadU(d, zero_point + i) : hn::Zero(d);
+    const auto difference = hn::Sub(hn::LoadU(d, x + i), zero);
+    hn::StoreU(hn::Mul(difference, hn::LoadU(d, scale + i)), d, y + i);
+  }
+  for (; i < count; ++i) {
+    y[i] = dequantized()(x[i], scale[i], zero_point != nullptr ? zero_point[i] : 0);
+  }
+}
+
+}  // namespace sluice::operations::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::operations {
+HWY_EXPORT(quantize_f32);
+HWY_EXPORT(dequantize_f32);
+}  // namespace sluice::operations
+
+namespace sluice::host {
+
+using namespace operations;
+
+void quantize_f32(const float* x, const float* scale, const float* zero_point, std::int64_t count,
+                  float* y) {
+  HWY_DYNAMIC_DISPATCH(quantize_f32)(x, scale, zero_point, count, y);
+}
+void dequantize_f32(const float* x, const float* scale, const float* zero_point, std::int64_t count,
+                    float* y) {
+  HWY_DYNAMIC_DISPATCH(dequantize_f32)(x, scale, zero_point, count, y);
+}
+
+}  // namespace sluice::host
+#endif
