@@ -9,9 +9,11 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
                     std::shared_ptr<kernel_trace> trace) {
   if (service == nullptr) throw invalid_argument("service", "is null");
   std::vector<const operation_descriptor*> prepared{
-      &descriptor_of(operation_type<softmax>{}), &descriptor_of(operation_type<pool>{}),
+      &descriptor_of(operation_type<softmax>{}),
+      &descriptor_of(operation_type<pool>{}),
       &descriptor_of(operation_type<roi_align>{}),
       &descriptor_of(operation_type<non_maximum_suppression>{}),
+      &descriptor_of(operation_type<max_pool_with_indices>{}),
       &descriptor_of(operation_type<rotary_embedding>{})};
   const auto& convolution = descriptor_of(operation_type<conv2d>{});
   if (convolution.makes_plans(service->runtime().device().id().kind)) {
@@ -19,7 +21,7 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
   }
   return spawn_operations<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
                           batch_norm, local_response_norm, pool, adaptive_pool, roi_align,
-                          non_maximum_suppression, rotary_embedding>(
+                          non_maximum_suppression, max_pool_with_indices, rotary_embedding>(
       system, "sluice.dnn", std::move(service), std::move(trace), std::move(prepared));
 }
 

@@ -22,6 +22,7 @@
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/math_mode.hpp>
+#include <sluice/operations/max_pool_with_indices.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/non_maximum_suppression.hpp>

@@ -47,6 +47,9 @@ std::vector<operation_description> describe_operations() {
                           any_strides),
       describe<non_maximum_suppression>(
           "the best boxes of each class without those that overlap them", real_types, any_strides),
+      describe<max_pool_with_indices>("maxima of windows, and where they are",
+                                      "f16, bf16, f32, f64, i8, u8",
+                                      "x: any strides; results: contiguous, packs others"),
       describe<rotary_embedding>("pairs rotated by angles of positions", real_types, any_strides),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),

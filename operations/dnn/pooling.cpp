@@ -2,12 +2,12 @@
 #include "operations/core/enumerators.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/dnn/pool_functions.hpp"
+#include "operations/dnn/pool_windows.hpp"
 #include "operations/elementwise/layouts.hpp"
 
 #include <sluice/operations/pool.hpp>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,14 +15,9 @@
 namespace sluice {
 namespace {
 
+using operations::pool_axes;
 using operations::pool_axis;
 using operations::pooling_call;
-
-/// The spatial dimensions of a pool, in the order of x.
-struct pool_axes {
-  std::array<pool_axis, operations::pool_call::max_axes> all{};
-  std::size_t count = 0;
-};
 
 void require_kind(pooling kind, std::int64_t p) {
   operations::require_enumerator("kind", kind, pooling::lp);
@@ -159,26 +154,7 @@ pooling_call make_pool(inference& inference, const operand& x_operand, const ope
 }
 
 pooling_call infer_pool(const pool& op, inference& inference) {
-  require_kind(op.kind, op.p);
-  require_dimensions("window", op.window);
-  for (const auto& [name, list] : {std::pair{"strides", &op.strides},
-                                   {"before", &op.before},
-                                   {"after", &op.after},
-                                   {"dilation", &op.dilation}}) {
-    require_list(name, *list, op.window.size());
-  }
-  if (op.count_padding && op.kind != pooling::average) {
-    throw invalid_argument("count_padding", "is true, but only averages have it");
-  }
-  const auto& x = require_x(inference, op.x, op.kind, "window", op.window);
-  pool_axes axes{.count = op.window.size()};
-  std::int64_t elements = 1;  // of a window
-  for (std::size_t i = 0; i < axes.count; ++i) {
-    axes.all[i] = pool_axis_of(op, i, x.shape[i + 2]);
-    if (__builtin_mul_overflow(elements, axes.all[i].window, &elements)) {
-      throw invalid_argument("window", "is " + to_string(op.window) + ", which overflows");
-    }
-  }
+  const auto axes = operations::pool_windows(op, inference, op.x);
   auto call = make_pool(inference, op.x, op.y, op.kind, axes);
   call.p = op.p;
   call.counts_padding = op.count_padding;
@@ -238,6 +214,31 @@ const operation_descriptor& describe_pooling(std::string_view name) {
 }
 
 }  // namespace
+
+operations::pool_axes operations::pool_windows(const pool& op, const inference& inference,
+                                               const operand& x_operand) {
+  require_kind(op.kind, op.p);
+  require_dimensions("window", op.window);
+  for (const auto& [name, list] : {std::pair{"strides", &op.strides},
+                                   {"before", &op.before},
+                                   {"after", &op.after},
+                                   {"dilation", &op.dilation}}) {
+    require_list(name, *list, op.window.size());
+  }
+  if (op.count_padding && op.kind != pooling::average) {
+    throw invalid_argument("count_padding", "is true, but only averages have it");
+  }
+  const auto& x = require_x(inference, x_operand, op.kind, "window", op.window);
+  pool_axes axes{.count = op.window.size()};
+  std::int64_t elements = 1;  // of a window
+  for (std::size_t i = 0; i < axes.count; ++i) {
+    axes.all[i] = pool_axis_of(op, i, x.shape[i + 2]);
+    if (__builtin_mul_overflow(elements, axes.all[i].window, &elements)) {
+      throw invalid_argument("window", "is " + to_string(op.window) + ", which overflows");
+    }
+  }
+  return axes;
+}
 
 const operation_descriptor& descriptor_of(operation_type<pool>) {
   return describe_pooling<pool, infer_pool>("pool");

@@ -3,6 +3,7 @@
 
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/local_response_norm.hpp>
+#include <sluice/operations/max_pool_with_indices.hpp>
 #include <sluice/operations/non_maximum_suppression.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
@@ -337,14 +338,15 @@ pool valid_pool(bench& test_bench) {
           .p = kind == pooling::lp ? test_bench.extent(1, 3) : 2,
           .y = test_bench.loose(type, {x[0], x[1], x[2], columns})};
 }
-operation_mutations pool_mutations() {
-  mutations_of<pool> mutations(valid_pool);
-  add_operands(mutations);
-  const std::vector<std::pair<std::string, extents pool::*>> lists{{"window", &pool::window},
-                                                                   {"strides", &pool::strides},
-                                                                   {"before", &pool::before},
-                                                                   {"after", &pool::after},
-                                                                   {"dilation", &pool::dilation}};
+/// Adds what is wrong with the lists of windows.
+template <class Operation>
+void add_windows(mutations_of<Operation>& mutations) {
+  const std::vector<std::pair<std::string, extents Operation::*>> lists{
+      {"window", &Operation::window},
+      {"strides", &Operation::strides},
+      {"before", &Operation::before},
+      {"after", &Operation::after},
+      {"dilation", &Operation::dilation}};
   for (const auto& [name, member] : lists) {
     mutations.value(member, name + " of one number", name == "window" ? "strides" : name, {1});
     mutations.value(member, name + " of four numbers", name, {1, 1, 1, 1});
@@ -354,43 +356,50 @@ operation_mutations pool_mutations() {
   for (const auto& [name, member] : {lists[0], lists[1], lists[4]}) {
     mutations.value(member, name + " is 0", name, {0, 1});
   }
-  mutations.value(&pool::window, "no window", "window", {});
+  mutations.value(&Operation::window, "no window", "window", {});
   for (const auto value :
        {std::int64_t{20}, std::int64_t{1} << 31U, std::int64_t{1} << 62U, most}) {
-    mutations.value(&pool::window, "a window of " + std::to_string(value), "window", {2, value});
-    mutations.value(&pool::before, std::to_string(value) + " before", "before", {value, 0});
-    mutations.value(&pool::after, std::to_string(value) + " after", "after", {value, 0});
-    mutations.value(&pool::dilation, "a dilation of " + std::to_string(value), "window",
+    mutations.value(&Operation::window, "a window of " + std::to_string(value), "window",
+                    {2, value});
+    mutations.value(&Operation::before, std::to_string(value) + " before", "before", {value, 0});
+    mutations.value(&Operation::after, std::to_string(value) + " after", "after", {value, 0});
+    mutations.value(&Operation::dilation, "a dilation of " + std::to_string(value), "window",
                     {value, 1});
   }
-  mutations.add("a dilation that overflows", bad, "window", [](pool& o, bench&) {
+  mutations.add("a dilation that overflows", bad, "window", [](Operation& o, bench&) {
     o.window = {3, 3};
     o.dilation = {most, 1};
   });
-  mutations.add("a window whose elements overflow", bad, "window", [](pool& o, bench&) {
+  mutations.add("a window whose elements overflow", bad, "window", [](Operation& o, bench&) {
     constexpr auto many = std::int64_t{1} << 32U;
     o.window = {many, many};
     o.before = {many - 1, many - 1};
     o.y = {};
   });
-  mutations.add("padding that overflows", bad, "after", [](pool& o, bench&) {
+  mutations.add("padding that overflows", bad, "after", [](Operation& o, bench&) {
     o.window = {most, 1};
     o.before = {most - 1, 0};
     o.after = {most - 1, 0};
     o.dilation = {};
   });
-  mutations.add("a new y that overflows", bad, "y", [](pool& o, bench&) {
+  mutations.add("a new y that overflows", bad, "y", [](Operation& o, bench&) {
     o.window = {(std::int64_t{1} << 61U), 1};
     o.before = o.after = {(std::int64_t{1} << 61U) - 1, 0};
     o.dilation = {};
     o.y = {};
   });
-  mutations.add("a new y of 2^40 rows", errc::out_of_memory, "y", [](pool& o, bench&) {
+  mutations.add("a new y of 2^40 rows", errc::out_of_memory, "y", [](Operation& o, bench&) {
     o.window = {std::int64_t{1} << 40U, 1};
     o.before = o.after = {(std::int64_t{1} << 40U) - 1, 0};
     o.dilation = {};
     o.y = {};
+    if constexpr (requires { o.indices; }) o.indices = {};
   });
+}
+operation_mutations pool_mutations() {
+  mutations_of<pool> mutations(valid_pool);
+  add_operands(mutations);
+  add_windows(mutations);
   mutations.add("images without rows", bad, "x", [](pool& o, bench& test_bench) {
     o.x = test_bench.empty(f32, {2, 2, 0, 5});
     o.y = {};
@@ -405,6 +414,36 @@ operation_mutations pool_mutations() {
   });
   for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
     mutations.value(&pool::p, "p is " + std::to_string(value), "p", value);
+  }
+  return std::move(mutations).take();
+}
+
+operation_mutations max_pool_with_indices_mutations() {
+  mutations_of<max_pool_with_indices> mutations([](bench& test_bench) -> max_pool_with_indices {
+    auto model = valid_pool(test_bench);
+    const auto shape = model.y.value().shape();
+    return {.x = std::move(model.x),
+            .window = model.window,
+            .strides = model.strides,
+            .before = model.before,
+            .after = model.after,
+            .dilation = model.dilation,
+            .ceil_mode = model.ceil_mode,
+            .within_plane = test_bench.coin(),
+            .y = std::move(model.y),
+            .indices = test_bench.loose(i64, shape)};
+  });
+  mutations.required("x", &max_pool_with_indices::x);
+  mutations.output("y", &max_pool_with_indices::y, c64);
+  mutations.aliasing("y", &max_pool_with_indices::y, "x", &max_pool_with_indices::x);
+  mutations.output("indices", &max_pool_with_indices::indices, u8);
+  mutations.aliasing("indices", &max_pool_with_indices::indices, "x", &max_pool_with_indices::x);
+  add_windows(mutations);
+  for (const auto type : {boolean, i32, c64}) {
+    mutations.add("x of type " + std::string(to_string(type)), bad, "x",
+                  [type](max_pool_with_indices& o, bench& test_bench) {
+                    o.x = test_bench.make(type, o.x.value().shape());
+                  });
   }
   return std::move(mutations).take();
 }
@@ -622,6 +661,7 @@ std::vector<operation_mutations> dnn_mutations() {
                                                {"bias", &batch_norm::bias}}));
   all.push_back(response_mutations());
   all.push_back(pool_mutations());
+  all.push_back(max_pool_with_indices_mutations());
   all.push_back(adaptive_mutations());
   all.push_back(roi_mutations());
   all.push_back(suppression_mutations());
