@@ -16,6 +16,7 @@
 #include <sluice/operations/for_each_index.hpp>
 #include <sluice/operations/gather.hpp>
 #include <sluice/operations/grid_sample.hpp>
+#include <sluice/operations/histogram.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/indexed_operation.hpp>
 #include <sluice/operations/inference.hpp>

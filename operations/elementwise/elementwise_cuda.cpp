@@ -4,6 +4,7 @@
 #include "operations/elementwise/cumulative_functions.hpp"
 #include "operations/elementwise/gather_call.hpp"
 #include "operations/elementwise/grid_call.hpp"
+#include "operations/elementwise/histogram_functions.hpp"
 #include "operations/elementwise/launch_concatenate.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/launch_sort.hpp"
@@ -97,6 +98,15 @@ void enqueue_dynamic_quantize(lane_libraries& libraries, const dynamic_quantize_
                                                     addresses.zero_point, workspace, stream)));
   if (call.x.count == 0) return;
   check(static_cast<cudaError_t>(launch_map(call.elements, addresses.of_elements(), stream)));
+}
+
+void prepare_histogram(lane_libraries& libraries) {
+  (void)libraries.get<loaded_kernels<load_histogram>>();
+}
+void enqueue_histogram(lane_libraries& libraries, const histogram_call& call, const void* x,
+                       std::int64_t* counts) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(launch_histogram(call, x, counts, libraries.stream().native())));
 }
 
 template void prepare_map<cast_call>(lane_libraries&);

@@ -10,6 +10,7 @@
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/gather.hpp>
 #include <sluice/operations/grid_sample.hpp>
+#include <sluice/operations/histogram.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/quantization.hpp>
 #include <sluice/operations/reduce.hpp>
@@ -28,7 +29,7 @@ using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce,
                     sort, top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile,
                     roll, triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
-                    quantize, dequantize, dynamic_quantize, frame_signal, power_spectrum,
+                    quantize, dequantize, dynamic_quantize, histogram, frame_signal, power_spectrum,
                     power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
@@ -47,4 +48,5 @@ SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::una
                 sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
                 sluice::range, sluice::one_hot, sluice::cumulative, sluice::scatter_elements,
                 sluice::scatter_nd, sluice::quantize, sluice::dequantize, sluice::dynamic_quantize,
-                sluice::frame_signal, sluice::power_spectrum, sluice::power_to_decibel)
+                sluice::histogram, sluice::frame_signal, sluice::power_spectrum,
+                sluice::power_to_decibel)

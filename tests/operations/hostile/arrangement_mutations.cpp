@@ -4,10 +4,12 @@
 #include "tests/operations/hostile/shapes.hpp"
 
 #include <sluice/operations/concatenate.hpp>
+#include <sluice/operations/histogram.hpp>
 #include <sluice/operations/sort.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,10 +177,56 @@ operation_mutations top_k_list() {
   return std::move(mutations).take();
 }
 
+operation_mutations histogram_list() {
+  mutations_of<histogram> mutations([](bench& test_bench) -> histogram {
+    return {.x = test_bench.loose(test_bench.one_of({i8, u16, bf16, f32, u64, f64}),
+                                  any_shape(test_bench)),
+            .bins = 5,
+            .low = 0,
+            .high = 1,
+            .y = test_bench.loose(i64, {5})};
+  });
+  mutations.required("x", &histogram::x);
+  mutations.output("y", &histogram::y, u8);
+  mutations.aliasing("y", &histogram::y, "x", &histogram::x);
+  for (const auto type : {boolean, c64, c128}) {
+    mutations.add("x of type " + std::string(to_string(type)), bad, "x",
+                  [type](histogram& op, bench& test_bench) {
+                    op.x = test_bench.make(type, op.x.value().shape());
+                  });
+  }
+  for (const auto value : {std::int64_t{0}, std::int64_t{-1}, least}) {
+    mutations.value(&histogram::bins, std::to_string(value) + " bins", "bins", value);
+  }
+  mutations.add("2^63 - 1 bins", bad, "y", [](histogram& op, bench&) {
+    op.bins = most;
+    op.y = {};
+  });
+  mutations.add("2^50 bins", errc::out_of_memory, "y", [](histogram& op, bench&) {
+    op.bins = std::int64_t{1} << 50U;
+    op.y = {};
+  });
+  mutations.value(&histogram::low, "no lower edge", "low", {});
+  mutations.value(&histogram::high, "no upper edge", "high", {});
+  mutations.value(&histogram::low, "from NaN", "low", std::numeric_limits<double>::quiet_NaN());
+  mutations.value(&histogram::high, "to infinity", "high", std::numeric_limits<double>::infinity());
+  mutations.value(&histogram::high, "an empty range", "high", 0);
+  mutations.value(&histogram::high, "a negative range", "high", -1);
+  mutations.add("a range that overflows", bad, "high", [](histogram& op, bench&) {
+    op.low = -1e308;
+    op.high = 1e308;
+  });
+  mutations.add("more work than a device does", errc::unsupported, "histogram",
+                [](histogram& op, bench& test_bench) {
+                  op.x = test_bench.repeated(f32, {std::int64_t{1} << 60U});
+                });
+  return std::move(mutations).take();
+}
+
 }  // namespace
 
 std::vector<operation_mutations> arrangement_mutations() {
-  return {concatenate_list(), stack_list(), sort_list(), top_k_list()};
+  return {concatenate_list(), stack_list(), sort_list(), top_k_list(), histogram_list()};
 }
 
 }  // namespace sluice::test

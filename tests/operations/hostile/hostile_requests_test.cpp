@@ -213,6 +213,7 @@ TEST_P(hostile_requests, of_no_elements_are_answered_whatever_the_other_extents_
   succeed(resize{.x = test_bench.empty(element_type::u8, {many, many, 0, 3, 4}), .sizes = {2, 3}});
   succeed(quantize{.x = f32, .scale = test_bench.make(element_type::f32, {})});
   succeed(dynamic_quantize{.x = f32});
+  succeed(histogram{.x = f32, .bins = 5, .low = 0, .high = 1});
   succeed(frame_signal{.signal = f32, .n_fft = 2, .hop = 1});
   succeed(power_spectrum{.x = c64});
   succeed(power_to_decibel{.x = f32, .reference = test_bench.make(element_type::f32, {1})});
