@@ -22,8 +22,9 @@ elementwise_actor spawn_elementwise(caf::actor_system& system,
   return spawn<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce, sort,
                top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile, roll,
                triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd, quantize,
-               dequantize, dynamic_quantize, histogram, frame_signal, power_spectrum,
-               power_to_decibel>(system, std::move(service), std::move(trace));
+               dequantize, dynamic_quantize, histogram, depth_to_space, space_to_depth, reverse,
+               reverse_sequence, im2col, col2im, frame_signal, power_spectrum, power_to_decibel>(
+      system, std::move(service), std::move(trace));
 }
 
 }  // namespace sluice

@@ -15,6 +15,7 @@
 #include "operations/elementwise/quantize_call.hpp"
 #include "operations/elementwise/quantize_functions.hpp"
 #include "operations/elementwise/range_call.hpp"
+#include "operations/elementwise/rearrange_call.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
 #include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/scatter_functions.hpp"
@@ -127,6 +128,10 @@ template void prepare_map<choice_call>(lane_libraries&);
 template void prepare_map<range_call>(lane_libraries&);
 template void prepare_map<quantize_call>(lane_libraries&);
 template void prepare_map<dequantize_call>(lane_libraries&);
+template void prepare_map<reverse_call>(lane_libraries&);
+template void prepare_map<reverse_sequence_call>(lane_libraries&);
+template void prepare_map<im2col_call>(lane_libraries&);
+template void prepare_map<col2im_call>(lane_libraries&);
 template void enqueue_map(lane_libraries&, const cast_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const copy_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const affine_call&, const map_addresses&);
@@ -145,5 +150,9 @@ template void enqueue_map(lane_libraries&, const choice_call&, const map_address
 template void enqueue_map(lane_libraries&, const range_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const quantize_call&, const map_addresses&);
 template void enqueue_map(lane_libraries&, const dequantize_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const reverse_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const reverse_sequence_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const im2col_call&, const map_addresses&);
+template void enqueue_map(lane_libraries&, const col2im_call&, const map_addresses&);
 
 }  // namespace sluice::cuda

@@ -35,12 +35,17 @@ void enqueue_map(lane_libraries& libraries, const Call& call,
 
 namespace sluice::operations {
 
-/// The call of a map, as traces see it.
+/// The call of a map, as traces see it. A map of more than a few steps for each index states its
+/// `work()`.
 template <class Map>
 struct map_call : Map {
   map_call() = default;
   explicit map_call(const Map& map) noexcept : Map(map) {}
-  [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {this->layout.count}}; }
+  [[nodiscard]] launch_facts facts() const noexcept {
+    launch_facts facts{.sizes = {this->layout.count}};
+    if constexpr (requires { this->work(); }) facts.work = this->work();
+    return facts;
+  }
 };
 
 /// Infers a map. Without any index, the launch touches no operand.

@@ -10,6 +10,8 @@
 #include "operations/elementwise/quantize_call.hpp"
 #include "operations/elementwise/quantize_loops.hpp"
 #include "operations/elementwise/range_call.hpp"
+#include "operations/elementwise/rearrange_host.hpp"
+#include "operations/elementwise/resize_call.hpp"
 #include "operations/elementwise/resize_host.hpp"
 #include "operations/elementwise/resize_lines.hpp"
 #include "operations/elementwise/resize_pass.hpp"
@@ -161,6 +163,17 @@ struct map_runner {
     return 0;
   }
   template <class Bits>
+  int operator()(const reverse_body<Bits>& body, const map_layout<2>& layout) const {
+    copy_reversed(body, layout);
+    return 0;
+  }
+  template <class T>
+  int operator()(const col2im_body<T>& body, const map_layout<4>& layout) const {
+    const double taps =
+        static_cast<double>(body.axes[0].taps) * static_cast<double>(body.axes[1].taps);
+    return run_each(body, layout, {.nanoseconds = 3 * taps});
+  }
+  template <class Bits>
   int operator()(const pad_body<Bits>& body, const pad_layout& layout) const {
     write_padded(body, layout);
     return 0;
@@ -217,5 +230,9 @@ template void compute_map(const choice_call&, const map_addresses&);
 template void compute_map(const range_call&, const map_addresses&);
 template void compute_map(const quantize_call&, const map_addresses&);
 template void compute_map(const dequantize_call&, const map_addresses&);
+template void compute_map(const reverse_call&, const map_addresses&);
+template void compute_map(const reverse_sequence_call&, const map_addresses&);
+template void compute_map(const im2col_call&, const map_addresses&);
+template void compute_map(const col2im_call&, const map_addresses&);
 
 }  // namespace sluice::host

@@ -13,6 +13,7 @@
 #include <sluice/operations/histogram.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/quantization.hpp>
+#include <sluice/operations/rearrangement.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/scatter.hpp>
@@ -29,8 +30,9 @@ using elementwise_actor =
     operation_actor<unary, binary, where, cast, strided_copy, affine, concatenate, stack, reduce,
                     sort, top_k, resize, grid_sample, gather, gather_elements, gather_nd, pad, tile,
                     roll, triangle, eye, range, one_hot, cumulative, scatter_elements, scatter_nd,
-                    quantize, dequantize, dynamic_quantize, histogram, frame_signal, power_spectrum,
-                    power_to_decibel>;
+                    quantize, dequantize, dynamic_quantize, histogram, depth_to_space,
+                    space_to_depth, reverse, reverse_sequence, im2col, col2im, frame_signal,
+                    power_spectrum, power_to_decibel>;
 
 /// Starts an elementwise actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -48,5 +50,6 @@ SLUICE_MESSAGES(sluice_elementwise, 1600, sluice::elementwise_actor, sluice::una
                 sluice::pad, sluice::tile, sluice::roll, sluice::triangle, sluice::eye,
                 sluice::range, sluice::one_hot, sluice::cumulative, sluice::scatter_elements,
                 sluice::scatter_nd, sluice::quantize, sluice::dequantize, sluice::dynamic_quantize,
-                sluice::histogram, sluice::frame_signal, sluice::power_spectrum,
-                sluice::power_to_decibel)
+                sluice::histogram, sluice::depth_to_space, sluice::space_to_depth, sluice::reverse,
+                sluice::reverse_sequence, sluice::im2col, sluice::col2im, sluice::frame_signal,
+                sluice::power_spectrum, sluice::power_to_decibel)

@@ -214,6 +214,8 @@ TEST_P(hostile_requests, of_no_elements_are_answered_whatever_the_other_extents_
   succeed(quantize{.x = f32, .scale = test_bench.make(element_type::f32, {})});
   succeed(dynamic_quantize{.x = f32});
   succeed(histogram{.x = f32, .bins = 5, .low = 0, .high = 1});
+  succeed(depth_to_space{.x = f32, .block = 1});
+  succeed(sluice::reverse{.x = f32, .axes = {0, 3}});
   succeed(frame_signal{.signal = f32, .n_fft = 2, .hop = 1});
   succeed(power_spectrum{.x = c64});
   succeed(power_to_decibel{.x = f32, .reference = test_bench.make(element_type::f32, {1})});
