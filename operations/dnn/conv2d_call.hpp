@@ -79,19 +79,18 @@ struct conv2d_shape {
   }
 };
 
-/// What a plan of cuDNN depends on. It may compute Y with its bias and activation.
-struct conv2d_key : conv2d_shape {
-  std::int64_t tf32 = 0;       ///< 1: factors may be rounded to TF32
-  std::int64_t alignment = 0;  ///< of the operands, in bytes: a power of two, at most 16
-  std::int64_t has_bias = 0;   ///< 1: the plan may add a bias
-  std::int64_t function = 0;   ///< the `activation` that the plan may apply
+/// What a plan of cuDNN may compute beside the convolution.
+enum class conv2d_epilogue : std::int64_t { none, bias, bias_relu };
 
-  [[nodiscard]] activation activation_function() const noexcept {
-    return static_cast<activation>(function);
-  }
-  /// Whether the plan may compute more than the convolution alone.
-  [[nodiscard]] bool is_fused() const noexcept {
-    return has_bias != 0 || activation_function() != activation::none;
+/// What a plan of cuDNN depends on.
+struct conv2d_key : conv2d_shape {
+  std::int64_t tf32 = 0;  ///< 1: factors may be rounded to TF32
+  /// For tensor cores: the alignment of the operands, in bytes, a power of two of at most 16.
+  std::int64_t alignment = 0;
+  conv2d_epilogue epilogue = conv2d_epilogue::none;  ///< for tensor cores
+
+  [[nodiscard]] bool uses_tensor_cores() const noexcept {
+    return tf32 != 0 || type() != element_type::f32;
   }
 };
 

@@ -64,8 +64,7 @@ class conv2d_plan final : public operation_plan {
       const auto status = ways_[way_index_]->run(handle, operands, workspace);
       if (status == CUDNN_STATUS_SUCCESS) return ways_[way_index_]->is_fused();
       // A kernel that failed is no refusal of the way.
-      if (status / 1000 == CUDNN_STATUS_EXECUTION_FAILED / 1000 ||
-          way_index_ + 1 == ways_.size()) {
+      if (status / 1000 == CUDNN_STATUS_EXECUTION_FAILED / 1000 || way_index_ + 1 == ways_.size()) {
         check_cudnn(status, "a convolution of cuDNN");
       }
       (void)cudaGetLastError();  // do not leave it to an unrelated later call

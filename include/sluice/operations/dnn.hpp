@@ -62,9 +62,8 @@ struct conv2d_geometry {
 /// X has the shape (N, C, H, W), W (K, C/groups, R, S), the bias (K), and Y the shape that
 /// `conv2d_output_shape` states. Element types: f16, bf16 and f32, one for all operands. Computed
 /// in f32; f32 as TF32 only if `math` allows it. A result of 16 bits is rounded once on the host. A
-/// GPU may also round it before it adds the bias, and computes activations other than ReLU as
-/// precisely as 16 bits need. Y shares no bytes with the others. The result is Y, a new tensor if it
-/// is not given.
+/// GPU may also round it before it adds the bias. Y shares no bytes with the others. The result is
+/// Y, a new tensor if it is not given.
 ///
 /// The launch takes images whose elements lie in the order (C, H, W), or channels-last in the order
 /// (H, W, C), without gaps. The images of X and of Y may stand apart, as in every second image of a

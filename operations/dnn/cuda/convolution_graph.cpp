@@ -7,13 +7,14 @@
 namespace sluice::cuda {
 namespace {
 
+using operations::conv2d_epilogue;
 using operations::conv2d_key;
 using operations::image_strides;
 
 using tensor_sizes = std::array<std::int64_t, 4>;
 
 /// The identifiers of the tensors.
-enum tensor_id : std::int64_t { id_x = 1, id_w, id_y, id_bias, id_summand, id_first_intermediate };
+enum tensor_id : std::int64_t { id_x = 1, id_w, id_y, id_bias, id_first_intermediate };
 
 cudnnDataType_t data_type_of(element_type type) noexcept {
   switch (type) {
@@ -23,25 +24,6 @@ cudnnDataType_t data_type_of(element_type type) noexcept {
       return CUDNN_DATA_BFLOAT16;
     default:
       return CUDNN_DATA_FLOAT;
-  }
-}
-
-cudnnPointwiseMode_t mode_of(activation function) noexcept {
-  switch (function) {
-    case activation::gelu:
-      return CUDNN_POINTWISE_GELU_FWD;
-    case activation::gelu_tanh:
-      return CUDNN_POINTWISE_GELU_APPROX_TANH_FWD;
-    case activation::silu:
-      return CUDNN_POINTWISE_SWISH_FWD;
-    case activation::sigmoid:
-      return CUDNN_POINTWISE_SIGMOID_FWD;
-    case activation::tanh:
-      return CUDNN_POINTWISE_TANH_FWD;
-    case activation::relu:
-      return CUDNN_POINTWISE_RELU_FWD;
-    default:
-      return CUDNN_POINTWISE_IDENTITY;
   }
 }
 
@@ -112,22 +94,20 @@ graph_descriptor make_function(cudnnPointwiseMode_t mode) {
                  static_cast<double>(std::numeric_limits<float>::max()));
     function.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, 0.0);
   }
-  if (mode == CUDNN_POINTWISE_SWISH_FWD) function.set(CUDNN_ATTR_POINTWISE_SWISH_BETA, 1.0);
   function.finalize();
   return function;
 }
 
-/// y = function(x), or y = x + weight · b
+/// y = function(x, b), or y = function(x) if b is null
 graph_descriptor make_pointwise(const graph_descriptor& function, const graph_descriptor& x,
-                                const graph_descriptor* b, const graph_descriptor& y,
-                                float weight = 1) {
+                                const graph_descriptor* b, const graph_descriptor& y) {
   graph_descriptor pointwise(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function);
   pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
   if (b != nullptr) pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
   pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
   pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, 1.0F);
-  pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, weight);
+  pointwise.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, 1.0F);
   pointwise.finalize();
   return pointwise;
 }
@@ -135,16 +115,11 @@ graph_descriptor make_pointwise(const graph_descriptor& function, const graph_de
 }  // namespace
 
 convolution_graph::convolution_graph(cudnnHandle_t handle, const conv2d_key& key,
-                                     convolution_form form)
-    : form_(form),
-      has_bias_(form != convolution_form::plain && key.has_bias != 0),
-      graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-  const bool has_function =
-      form != convolution_form::plain && key.activation_function() != activation::none;
-  const bool has_summand = form == convolution_form::fused_with_summand;
+                                     conv2d_epilogue epilogue)
+    : epilogue_(epilogue), graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
   const auto type = data_type_of(key.type());
   const tensor_sizes y_extents{key.n, key.k, key.output_h, key.output_w};
-  parts_.reserve(20);  // references to parts stay valid
+  parts_.reserve(16);  // references to parts stay valid
   const auto keep = [&](graph_descriptor part) -> const graph_descriptor& {
     return parts_.emplace_back(std::move(part));
   };
@@ -154,12 +129,11 @@ convolution_graph::convolution_graph(cudnnHandle_t handle, const conv2d_key& key
     return keep(make_tensor({id, type, extents, strides, key.alignment}));
   };
   // The result of each operation but the last one stays in f32, without memory.
-  int remaining = (has_summand ? 1 : 0) + (has_bias_ ? 1 : 0) + (has_function ? 1 : 0);
+  auto remaining = static_cast<std::int64_t>(epilogue);
   std::int64_t next_id = id_first_intermediate;
   const auto result = [&]() -> const graph_descriptor& {
     if (remaining-- == 0) return operand(id_y, y_extents, key.y_strides());
-    return keep(
-        make_tensor({next_id++, CUDNN_DATA_FLOAT, y_extents, key.y_strides(), 16, true}));
+    return keep(make_tensor({next_id++, CUDNN_DATA_FLOAT, y_extents, key.y_strides(), 16, true}));
   };
   std::vector<cudnnBackendDescriptor_t> steps;
 
@@ -167,29 +141,25 @@ convolution_graph::convolution_graph(cudnnHandle_t handle, const conv2d_key& key
   const auto& w = operand(id_w, {key.k, key.c / key.groups, key.r, key.s}, key.w_strides());
   const auto* y = &result();
   steps.push_back(keep(make_convolution(keep(make_geometry(key)), x, w, *y)).get());
-  const auto apply = [&](cudnnPointwiseMode_t mode, const graph_descriptor* b, float weight) {
+  const auto apply = [&](cudnnPointwiseMode_t mode, const graph_descriptor* b) {
     const auto& output = result();
-    steps.push_back(
-        keep(make_pointwise(keep(make_function(mode)), *y, b, output, weight)).get());
+    steps.push_back(keep(make_pointwise(keep(make_function(mode)), *y, b, output)).get());
     y = &output;
   };
-  if (has_summand) {
-    apply(CUDNN_POINTWISE_ADD, &operand(id_summand, y_extents, key.y_strides()), 0);
-  }
-  if (has_bias_) {
+  if (epilogue != conv2d_epilogue::none) {
     const auto strides = operations::strides_of(key.order, key.k, key.k, 1, 1);
-    apply(CUDNN_POINTWISE_ADD, &operand(id_bias, {1, key.k, 1, 1}, strides), 1);
+    apply(CUDNN_POINTWISE_ADD, &operand(id_bias, {1, key.k, 1, 1}, strides));
   }
-  if (has_function) apply(mode_of(key.activation_function()), nullptr, 1);
+  if (epilogue == conv2d_epilogue::bias_relu) apply(CUDNN_POINTWISE_RELU_FWD, nullptr);
 
   graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle);
   graph_.set_descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS, steps);
   graph_.finalize();
 }
 
-std::array<void*, 5> convolution_graph::addresses(
+std::array<void*, 4> convolution_graph::addresses(
     const convolution_operands& operands) const noexcept {
-  std::array<void*, 5> result{};
+  std::array<void*, 4> result{};
   for (std::size_t i = 0; i < tensor_count_; ++i) {
     switch (tensors_[i]) {
       case id_x:

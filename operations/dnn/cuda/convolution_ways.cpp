@@ -4,12 +4,13 @@
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 #include <utility>
 
 namespace sluice::cuda {
 namespace {
 
+using operations::conv2d_epilogue;
 using operations::conv2d_key;
 
 /// A plan of a graph.
@@ -18,7 +19,7 @@ class planned_convolution final : public convolution_way {
   planned_convolution(std::shared_ptr<const convolution_graph> graph, graph_plan plan) noexcept
       : graph_(std::move(graph)), plan_(std::move(plan)) {}
   std::size_t workspace_bytes() const noexcept override { return plan_.workspace_bytes(); }
-  bool is_fused() const noexcept override { return graph_->is_fused(); }
+  bool is_fused() const noexcept override { return graph_->epilogue() != conv2d_epilogue::none; }
   cudnnStatus_t run(cudnnHandle_t handle, const convolution_operands& operands,
                     void* workspace) override {
     const auto addresses = graph_->addresses(operands);
@@ -57,19 +58,24 @@ T take_last(std::vector<T>& list) {
   return last;
 }
 
-engine_requirements requirements_of(const conv2d_key& key) noexcept {
-  const bool has_16_bits = key.type() != element_type::f32;
-  return {.allows_tensor_cores = has_16_bits || key.tf32 != 0, .allows_winograd = !has_16_bits};
+/// Engines for graphs with an epilogue that use no tensor cores take ten times as long as the
+/// convolution alone.
+engine_requirements requirements_of(const conv2d_key& key, conv2d_epilogue epilogue) noexcept {
+  return {.needs_tensor_cores = epilogue != conv2d_epilogue::none,
+          .allows_winograd = key.type() == element_type::f32};
 }
 
 }  // namespace
 
 convolution_ways::convolution_ways(cudnnHandle_t handle, const conv2d_key& key,
                                    std::size_t max_workspace)
-    : handle_(handle),
-      key_(key),
-      max_workspace_(max_workspace),
-      stage_(key.is_fused() ? stage::fused : stage::plain) {}
+    : handle_(handle), key_(key), max_workspace_(max_workspace), stage_(first_stage(key)) {}
+
+convolution_ways::stage convolution_ways::first_stage(const conv2d_key& key) noexcept {
+  // The engines are proposed in the order of their speed with tensor cores.
+  if (!key.uses_tensor_cores()) return stage::calls;
+  return key.epilogue != conv2d_epilogue::none ? stage::fused : stage::plain;
+}
 
 std::unique_ptr<convolution_way> convolution_ways::next() {
   if (auto way = next_plan()) return way;
@@ -90,16 +96,10 @@ std::unique_ptr<convolution_way> convolution_ways::next_plan() {
 }
 
 void convolution_ways::propose_engines() {
-  // cuDNN's fused call has a bias.
-  if (stage_ == stage::fused_with_summand && key_.has_bias == 0) return;
-  constexpr convolution_form forms[]{convolution_form::fused, convolution_form::fused_with_summand,
-                                     convolution_form::plain};
   try {
-    graph_ = std::make_shared<convolution_graph>(handle_, key_, forms[static_cast<int>(stage_)]);
-    for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-      auto engines = proposed_engines(graph_->get(), mode, requirements_of(key_));
-      std::move(engines.begin(), engines.end(), std::back_inserter(engines_));
-    }
+    const auto epilogue = stage_ == stage::fused ? key_.epilogue : conv2d_epilogue::none;
+    graph_ = std::make_shared<convolution_graph>(handle_, key_, epilogue);
+    engines_ = proposed_engines(graph_->get(), requirements_of(key_, epilogue));
     std::reverse(engines_.begin(), engines_.end());
   } catch (const error& failure) {
     // A graph that cuDNN does not take has no plans.

@@ -31,9 +31,11 @@ class convolution_way {
                                           void* workspace) = 0;
 };
 
-/// The ways for one convolution, best first: plans of the fused graph, plans of the convolution
-/// alone, and then cuDNN's calls with descriptors. A call costs the processor three times as much
-/// as the launch of a plan, but calls cover every geometry. A way is made when it is asked for.
+/// The ways for one convolution, best first: plans of the graph with the epilogue, plans of the
+/// convolution alone, and then cuDNN's calls with descriptors. In f32, without TF32, only calls. A
+/// call costs the processor several times as much as the launch of a plan, but calls cover every
+/// geometry, and cuDNN's list of engines for all geometries takes 6 to 130 ms. A way is made when
+/// it is asked for.
 class convolution_ways {
  public:
   /// @param max_workspace the most scratch memory of a way, in bytes
@@ -47,7 +49,8 @@ class convolution_ways {
   void skip_plans() noexcept { stage_ = stage::calls; }
 
  private:
-  enum class stage { fused, fused_with_summand, plain, calls };
+  enum class stage { fused, plain, calls };
+  [[nodiscard]] static stage first_stage(const operations::conv2d_key& key) noexcept;
   [[nodiscard]] std::unique_ptr<convolution_way> next_plan();
   [[nodiscard]] std::unique_ptr<convolution_way> next_call();
   /// Makes the graph of the stage and the list of its engines.

@@ -107,9 +107,10 @@ class graph_descriptor {
   std::size_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                   std::size_t count, void* values) const {
     std::int64_t size = 0;
-    operations::check_cudnn(cudnnBackendGetAttribute(
-                                handle_, name, type, static_cast<std::int64_t>(count), &size, values),
-                            "cudnnBackendGetAttribute");
+    operations::check_cudnn(
+        cudnnBackendGetAttribute(handle_, name, type, static_cast<std::int64_t>(count), &size,
+                                 values),
+        "cudnnBackendGetAttribute");
     return static_cast<std::size_t>(size);
   }
 

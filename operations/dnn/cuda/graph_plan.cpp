@@ -38,9 +38,7 @@ bool is_accepted(const graph_descriptor& configuration, const engine_requirement
       behaviour.contain(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)) {
     return false;
   }
-  if (!requirements.allows_tensor_cores &&
-      (numerics.contain(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
-       numerics.contain(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))) {
+  if (requirements.needs_tensor_cores && !numerics.contain(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) {
     return false;
   }
   return requirements.allows_winograd ||
@@ -82,11 +80,10 @@ class variant_pack {
 }  // namespace
 
 std::vector<graph_descriptor> proposed_engines(const graph_descriptor& graph,
-                                               cudnnBackendHeurMode_t mode,
                                                const engine_requirements& requirements) {
   graph_descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A);
   if (cudnnBackendFinalize(heuristics.get()) != CUDNN_STATUS_SUCCESS) return {};
   const auto most = heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, {});
   std::vector<graph_descriptor> engines;
@@ -94,8 +91,8 @@ std::vector<graph_descriptor> proposed_engines(const graph_descriptor& graph,
   for (std::size_t i = 0; i < most; ++i) {
     handles.push_back(engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
   }
-  const auto count = most == 0 ? 0
-                               : heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, handles);
+  const auto count =
+      most == 0 ? 0 : heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, handles);
   engines.erase(engines.begin() + static_cast<std::ptrdiff_t>(std::min(count, most)),
                 engines.end());
   std::erase_if(engines, [&](const graph_descriptor& e) { return !is_accepted(e, requirements); });

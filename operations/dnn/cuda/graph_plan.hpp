@@ -13,28 +13,25 @@
 
 namespace sluice::cuda {
 
-/// What an engine may do to the numbers of a graph. None of those that are taken is
-/// nondeterministic, sums in 16 bits, transforms to frequencies, or compiles its kernels when the
-/// plan is made.
+/// What an engine may do. None of those that are taken is nondeterministic, sums in 16 bits,
+/// transforms to frequencies, or compiles its kernels when the plan is made.
 struct engine_requirements {
-  bool allows_tensor_cores = true;  ///< which round factors of f32 to TF32
-  bool allows_winograd = true;      ///< whose transforms lose digits of 16-bit numbers
+  bool needs_tensor_cores = false;
+  bool allows_winograd = true;  ///< whose transforms lose digits of 16-bit numbers
 };
 
 /// The engines that cuDNN's heuristics propose for a graph, best first, each with its parameters.
 /// Empty if there are none.
 /// @param graph a finalized graph
 [[nodiscard]] std::vector<graph_descriptor> proposed_engines(
-    const graph_descriptor& graph, cudnnBackendHeurMode_t mode,
-    const engine_requirements& requirements);
+    const graph_descriptor& graph, const engine_requirements& requirements);
 
 /// A graph that an engine computes. Any number of threads may run it, each with its handle.
 class graph_plan {
  public:
   /// The plan with a proposed engine; nothing if the engine does not take the graph, or needs more
   /// than `max_workspace` bytes. Slow.
-  [[nodiscard]] static std::optional<graph_plan> make(cudnnHandle_t handle,
-                                                      graph_descriptor engine,
+  [[nodiscard]] static std::optional<graph_plan> make(cudnnHandle_t handle, graph_descriptor engine,
                                                       std::size_t max_workspace);
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_bytes_; }

@@ -105,21 +105,19 @@ TEST_P(conv2d_16_bits, random_geometries) {
   }
 }
 
-// Tensor cores take multiples of eight channels. Bias and activation are parts of their kernels.
+// Tensor cores take multiples of eight channels. Their kernels may add a bias and apply ReLU.
 TEST_P(conv2d_16_bits, channels_of_networks) {
   for (const auto type : {element_type::f16, element_type::bf16}) {
     for (const auto function : all_activations) {
       for (const std::int64_t groups : {1, 2, 32}) {
         const std::int64_t size = coin() ? 3 : 1;
-        expect_right(
-            type,
-            {.x = {2, 32, 9, 9},
-             .w = {32, 32 / groups, size, size},
-             .geometry = {.padding = {.h = size / 2, .w = size / 2},
-                          .stride = {.h = coin() ? 1 : 2, .w = 1},
-                          .groups = groups},
-             .has_bias = coin(),
-             .activation = function});
+        expect_right(type, {.x = {2, 32, 9, 9},
+                            .w = {32, 32 / groups, size, size},
+                            .geometry = {.padding = {.h = size / 2, .w = size / 2},
+                                         .stride = {.h = coin() ? 1 : 2, .w = 1},
+                                         .groups = groups},
+                            .has_bias = coin(),
+                            .activation = function});
       }
     }
   }
@@ -128,9 +126,9 @@ TEST_P(conv2d_16_bits, channels_of_networks) {
 TEST_P(conv2d_16_bits, activations_keep_nan) {
   for (const auto type : {element_type::f16, element_type::bf16}) {
     for (const auto function : all_activations) {
-      const auto nan = run(test_executor(),
-                           sluice::upload{.values = {std::vector<float>(2 * 32 * 9, NAN),
-                                                     extents{2, 32, 3, 3}}});
+      const auto nan = run(
+          test_executor(),
+          sluice::upload{.values = {std::vector<float>(2 * 32 * 9, NAN), extents{2, 32, 3, 3}}});
       const auto x = run(test_executor(), sluice::cast{.x = nan, .y = memory(type, nan.shape())});
       const auto y = run(test_executor(), conv2d{.x = x,
                                                  .w = numbers(type, {32, 32, 3, 3}),
