@@ -51,6 +51,8 @@ std::vector<operation_description> describe_operations() {
                                       "f16, bf16, f32, f64, i8, u8",
                                       "x: any strides; results: contiguous, packs others"),
       describe<rotary_embedding>("pairs rotated by angles of positions", real_types, any_strides),
+      describe<attention>("softmax(Q · Kᵀ · scale + mask) · V of heads", "f16, bf16, f32",
+                          any_strides),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),
       describe<irfft>("inverse of rfft", "c64, c128", packs_rows),
