@@ -15,9 +15,9 @@ namespace sluice {
 
 /// X with other extents along one to three axes, by interpolation.
 ///
-///     resize{.x = images, .sizes = {224, 224}}                    // [..., height, width]
-///     resize{.x = images, .sizes = {224, 224}, .axes = {-3, -2}}  // [..., height, width,
-///     channels] resize{.x = images, .scales = {2, 2}, .mode = resize_mode::cubic}
+///     resize{.x = images, .sizes = {224, 224}}                    // channels first
+///     resize{.x = images, .sizes = {224, 224}, .axes = {-3, -2}}  // channels last
+///     resize{.x = images, .scales = {2, 2}, .mode = resize_mode::cubic}
 ///
 /// The definition is that of Resize in ONNX (opset 19). Along each axis, a result lies at a
 /// position among the elements of X (`resize_coordinates`), and is a sum of weighted elements
