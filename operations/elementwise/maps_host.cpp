@@ -11,7 +11,6 @@
 #include "operations/elementwise/quantize_loops.hpp"
 #include "operations/elementwise/range_call.hpp"
 #include "operations/elementwise/rearrange_host.hpp"
-#include "operations/elementwise/resize_call.hpp"
 #include "operations/elementwise/resize_host.hpp"
 #include "operations/elementwise/resize_lines.hpp"
 #include "operations/elementwise/resize_pass.hpp"

@@ -20,13 +20,12 @@
 namespace sluice {
 
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host, and our own
-/// kernels for normalizations, pools, regions, boxes and rotary embeddings and attention. A build
-/// without the library library answers `conv2d` with `unsupported`.
+/// kernels for attention, normalizations, pools, regions, boxes and rotary embeddings. A build
+/// without the library answers `conv2d` with `unsupported`.
 using dnn_actor =
     operation_actor<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
-                    batch_norm, local_response_norm, pool, adaptive_pool, roi_align,
-                    non_maximum_suppression, max_pool_with_indices, rotary_embedding>;
-rotary_embedding, attention > ;
+                    batch_norm, local_response_norm, pool, adaptive_pool, max_pool_with_indices,
+                    roi_align, non_maximum_suppression, rotary_embedding, attention>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -40,5 +39,5 @@ rotary_embedding, attention > ;
 SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
                 sluice::log_softmax, sluice::lp_norm, sluice::layer_norm, sluice::rms_norm,
                 sluice::group_norm, sluice::batch_norm, sluice::local_response_norm, sluice::pool,
-                sluice::adaptive_pool, sluice::roi_align, sluice::non_maximum_suppression,
-                sluice::max_pool_with_indices, sluice::rotary_embedding) sluice::rotary_embedding, sluice::attention)
+                sluice::adaptive_pool, sluice::max_pool_with_indices, sluice::roi_align,
+                sluice::non_maximum_suppression, sluice::rotary_embedding, sluice::attention)

@@ -641,77 +641,80 @@ operation_mutations suppression_mutations() {
   }
   mutations.value(&operation::score_threshold, "a threshold of NaN", "score_threshold",
                   std::numeric_limits<double>::quiet_NaN());
-  operation_mutations attention_mutations() {
-    mutations_of<attention> mutations([](bench& test_bench) -> attention {
-      const auto type = test_bench.one_of({f16, bf16, f32});
-      const auto batch = test_bench.extent();
-      const auto shared = test_bench.extent(2, 3);
-      const auto heads = 2 * shared;
-      const auto queries = test_bench.extent(3, 5);
-      const auto keys = test_bench.extent(3, 5);
-      const auto size = test_bench.extent(3, 5);
-      return {.q = test_bench.loose(type, {batch, heads, queries, size}),
-              .k = test_bench.loose(type, {batch, shared, keys, size}),
-              .v = test_bench.loose(type, {batch, shared, keys, size + 1}),
-              .mask = test_bench.loose(type, {queries, keys}),
-              .y = test_bench.loose(type, {batch, heads, queries, size + 1})};
-    });
-    mutations.output("y", &attention::y, c64);
-    mutations.memory("mask", &attention::mask);
-    mutations.aliasing("y", &attention::y, "mask", &attention::mask);
-    for (const auto& [name, member] : {std::pair{"q", &attention::q}, std::pair{"k", &attention::k},
-                                       std::pair{"v", &attention::v}}) {
-      const std::string text = name;
-      mutations.required(text, member);
-      mutations.aliasing("y", &attention::y, text, member);
-      for (const auto type : {boolean, u8, i64, f64, c64}) {
-        mutations.add(text + " of " + std::string(to_string(type)), bad, text,
-                      [member = member, type](attention& a, bench& test_bench) {
-                        a.*member = test_bench.make(type, (a.*member).value().shape());
-                      });
-      }
-      mutations.add(text + " with another dimension", bad, text,
-                    [member = member](attention& a, bench& test_bench) {
-                      auto shape = (a.*member).value().shape();
-                      shape.push_back(1);
-                      a.*member = test_bench.make(a.q.value().type(), shape);
+  return std::move(mutations).take();
+}
+
+operation_mutations attention_mutations() {
+  mutations_of<attention> mutations([](bench& test_bench) -> attention {
+    const auto type = test_bench.one_of({f16, bf16, f32});
+    const auto batch = test_bench.extent();
+    const auto shared = test_bench.extent(2, 3);
+    const auto heads = 2 * shared;
+    const auto queries = test_bench.extent(3, 5);
+    const auto keys = test_bench.extent(3, 5);
+    const auto size = test_bench.extent(3, 5);
+    return {.q = test_bench.loose(type, {batch, heads, queries, size}),
+            .k = test_bench.loose(type, {batch, shared, keys, size}),
+            .v = test_bench.loose(type, {batch, shared, keys, size + 1}),
+            .mask = test_bench.loose(type, {queries, keys}),
+            .y = test_bench.loose(type, {batch, heads, queries, size + 1})};
+  });
+  mutations.output("y", &attention::y, c64);
+  mutations.memory("mask", &attention::mask);
+  mutations.aliasing("y", &attention::y, "mask", &attention::mask);
+  for (const auto& [name, member] : {std::pair{"q", &attention::q}, std::pair{"k", &attention::k},
+                                     std::pair{"v", &attention::v}}) {
+    const std::string text = name;
+    mutations.required(text, member);
+    mutations.aliasing("y", &attention::y, text, member);
+    for (const auto type : {boolean, u8, i64, f64, c64}) {
+      mutations.add(text + " of " + std::string(to_string(type)), bad, text,
+                    [member = member, type](attention& a, bench& test_bench) {
+                      a.*member = test_bench.make(type, (a.*member).value().shape());
                     });
     }
-    for (const std::size_t dimension : {0, 1, 3}) {
-      mutations.add("k longer along dimension " + std::to_string(dimension), bad,
-                    dimension == 1 ? "v" : "k", [dimension](attention& a, bench& test_bench) {
-                      auto shape = a.k.value().shape();
-                      shape[dimension] *= 2;
-                      a.k = test_bench.make(a.q.value().type(), shape);
-                    });
-    }
-    mutations.add("values of one more key", bad, "v", [](attention& a, bench& test_bench) {
-      auto shape = a.v.value().shape();
-      ++shape[2];
-      a.v = test_bench.make(a.q.value().type(), shape);
-    });
-    mutations.add("one more head of q", bad, "k", [](attention& a, bench& test_bench) {
-      auto shape = a.q.value().shape();
-      ++shape[1];
-      a.q = test_bench.make(a.k.value().type(), shape);
-      a.y = {};
-    });
-    mutations.add("a mask of u8", bad, "mask", [](attention& a, bench& test_bench) {
-      a.mask = test_bench.make(u8, a.mask.value().shape());
-    });
-    mutations.add("a mask of one more key", bad, "mask", [](attention& a, bench& test_bench) {
-      a.mask = test_bench.make(boolean, {a.k.value().shape()[2] + 1});
-    });
-    for (const auto value : {std::numeric_limits<double>::infinity(),
-                             std::numeric_limits<double>::quiet_NaN(), 1e300}) {
-      mutations.value(&attention::scale, "scale " + std::to_string(value), "scale", value);
-    }
-    for (const int value : {3, 255}) {
-      mutations.value(&attention::causal, "causal " + std::to_string(value), "causal",
-                      static_cast<causal_mask>(value));
-    }
-    return std::move(mutations).take();
+    mutations.add(text + " with another dimension", bad, text,
+                  [member = member](attention& a, bench& test_bench) {
+                    auto shape = (a.*member).value().shape();
+                    shape.push_back(1);
+                    a.*member = test_bench.make(a.q.value().type(), shape);
+                  });
   }
+  for (const std::size_t dimension : {0, 1, 3}) {
+    mutations.add("k longer along dimension " + std::to_string(dimension), bad,
+                  dimension == 1 ? "v" : "k", [dimension](attention& a, bench& test_bench) {
+                    auto shape = a.k.value().shape();
+                    shape[dimension] *= 2;
+                    a.k = test_bench.make(a.q.value().type(), shape);
+                  });
+  }
+  mutations.add("values of one more key", bad, "v", [](attention& a, bench& test_bench) {
+    auto shape = a.v.value().shape();
+    ++shape[2];
+    a.v = test_bench.make(a.q.value().type(), shape);
+  });
+  mutations.add("one more head of q", bad, "k", [](attention& a, bench& test_bench) {
+    auto shape = a.q.value().shape();
+    ++shape[1];
+    a.q = test_bench.make(a.k.value().type(), shape);
+    a.y = {};
+  });
+  mutations.add("a mask of u8", bad, "mask", [](attention& a, bench& test_bench) {
+    a.mask = test_bench.make(u8, a.mask.value().shape());
+  });
+  mutations.add("a mask of one more key", bad, "mask", [](attention& a, bench& test_bench) {
+    a.mask = test_bench.make(boolean, {a.k.value().shape()[2] + 1});
+  });
+  for (const auto value :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1e300}) {
+    mutations.value(&attention::scale, "scale " + std::to_string(value), "scale", value);
+  }
+  for (const int value : {3, 255}) {
+    mutations.value(&attention::causal, "causal " + std::to_string(value), "causal",
+                    static_cast<causal_mask>(value));
+  }
+  return std::move(mutations).take();
+}
 
 }  // namespace
 
