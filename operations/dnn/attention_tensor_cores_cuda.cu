@@ -15,9 +15,12 @@ namespace {
 
 constexpr int core_threads = 128;
 constexpr int core_queries = 64;  // of a block: 16 of each warp
-constexpr int core_keys = 64;     // of a step
-constexpr float log2_e = 1.44269504F;
 constexpr std::int64_t most_core_blocks = 1 << 30;
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+
+constexpr int core_keys = 64;  // of a step
+constexpr float log2_e = 1.44269504F;
 
 /// Two numbers as a register of a fragment; the first one has the lower bits.
 ///@{
@@ -30,8 +33,6 @@ constexpr std::int64_t most_core_blocks = 1 << 30;
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 ///@}
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
 /// c += a · b of 16 × 16 and 16 × 8 numbers.
 ///@{
