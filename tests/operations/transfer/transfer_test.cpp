@@ -154,8 +154,10 @@ TEST_P(transfer, fills_tensors_with_infinities_and_nan) {
   for (const auto x : filled<float>({.value = std::nan(""), .shape = extents{5}})) {
     EXPECT_TRUE(std::isnan(x));
   }
-  refused(errc::invalid_argument, "value: inf is not",
-          fill{.value = HUGE_VAL, .shape = extents{1}, .type = element_type::i32});
+  EXPECT_TRUE(throws(errc::invalid_argument, "value: inf is not", [&] {
+    (void)run(test_executor(),
+              fill{.value = HUGE_VAL, .shape = extents{1}, .type = element_type::i32});
+  }));
 }
 
 TEST_P(transfer, fills_tensors_of_all_types) {
