@@ -29,7 +29,7 @@ namespace sluice {
 /// Types: f16, bf16, f32 and f64, and for `maximum` also i8 and u8. A sum of f64 is computed in
 /// f64, one of the other types in f32 or f64; each result is rounded once. A window without
 /// elements, which dilation beside padding can make, has the maximum −∞ or the lowest integer, the
-/// average NaN unless padding is counted, and the norm 0.
+/// average NaN unless padding is counted, and the norm 0. A norm is infinite if a power overflows.
 ///
 /// X and Y have any strides and share no bytes. The result is Y, a new tensor without gaps if it is
 /// not given, whose dimensions lie in the order of those of X: channels-last if X is. Of repeated
