@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -234,17 +235,16 @@ TEST_P(pool_operation, of_images_of_both_layouts) {
   for (const auto type : pool_types) {
     for (const auto kind : kinds) {
       if (!takes(kind, type)) continue;
-      for (const std::int64_t channels : {3, 16, 40}) {
-        const extents shape{2, channels, 23, 30};
-        pool op{.kind = kind, .window = {3, 3}, .strides = {2, 2}, .before = {1, 1}};
-        if (coin()) op.after = {1, 1};
-        expect_pooled(op, channels_last(type, shape, numbers_for(kind)));
-        expect_pooled(op, make_contiguous(type, shape, numbers_for(kind)));
-        expect_pooled({.kind = kind, .window = {2, 2}, .strides = {2, 2}},
-                      make_contiguous(type, shape, numbers_for(kind)));
-        expect_pooled({.kind = kind, .window = {5, 5}, .before = {2, 2}, .after = {2, 2}},
-                      channels_last(type, shape, numbers_for(kind)));
-      }
+      const auto channels = std::array{3, 16, 40}[static_cast<std::size_t>(between(0, 2))];
+      const extents shape{2, channels, 23, 30};
+      pool op{.kind = kind, .window = {3, 3}, .strides = {2, 2}, .before = {1, 1}};
+      if (coin()) op.after = {1, 1};
+      expect_pooled(op, channels_last(type, shape, numbers_for(kind)));
+      expect_pooled(op, make_contiguous(type, shape, numbers_for(kind)));
+      expect_pooled({.kind = kind, .window = {2, 2}, .strides = {2, 2}},
+                    make_contiguous(type, shape, numbers_for(kind)));
+      expect_pooled({.kind = kind, .window = {5, 5}, .before = {2, 2}, .after = {2, 2}},
+                    channels_last(type, shape, numbers_for(kind)));
     }
   }
 }
