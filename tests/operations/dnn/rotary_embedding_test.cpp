@@ -178,7 +178,8 @@ TEST_P(rotary_operation, refusals) {
   refuse("rotated: is 3", {.x = x, .cos = four, .sin = four, .rotated = 3});
   refuse("rotated: is 10", {.x = x, .cos = four, .sin = four, .rotated = 10});
   refuse("rotated: is -2", {.x = x, .cos = four, .sin = four, .rotated = -2});
-  refuse("x: has heads of 3 elements", {.x = make(f32, {1, 1, 1, 3}).view(), .cos = four, .sin = four});
+  refuse("x: has heads of 3 elements",
+         {.x = make(f32, {1, 1, 1, 3}).view(), .cos = four, .sin = four});
   refuse("cos: is of type f16", {.x = x, .cos = make(element_type::f16, {4}).view(), .sin = four});
   refuse("sin: has the shape [3]", {.x = x, .cos = four, .sin = make(f32, {3}).view()});
   refuse("cos: has the shape [4]", {.x = x, .cos = four, .sin = four, .positions = positions});
