@@ -211,12 +211,11 @@ struct variance_reducer {
   /// The sum of squared differences from the mean.
   [[nodiscard]] SLUICE_HOST_DEVICE static double deviations(const value& sums) noexcept {
     if (sums.differences == 0) return sums.squares;
-    const double common = sums.differences * (sums.differences / sums.count);
-    // Where the squares of finite differences overflow, both may.
+    // Where the squares of finite differences overflow, what is subtracted below may, too.
     if (sums.squares > largest_double && std::abs(sums.differences) <= largest_double) {
       return sums.squares;
     }
-    const double squares = sums.squares - common;
+    const double squares = sums.squares - sums.differences * (sums.differences / sums.count);
     return squares < 0 ? 0 : squares;
   }
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/convolution_graph.hpp"
 
+#include "operations/dnn/cuda/cudnn_convolution.hpp"
+
 #include <limits>
 #include <utility>
 
@@ -15,17 +17,6 @@ using tensor_sizes = std::array<std::int64_t, 4>;
 
 /// The identifiers of the tensors.
 enum tensor_id : std::int64_t { id_x = 1, id_w, id_y, id_bias, id_first_intermediate };
-
-cudnnDataType_t data_type_of(element_type type) noexcept {
-  switch (type) {
-    case element_type::f16:
-      return CUDNN_DATA_HALF;
-    case element_type::bf16:
-      return CUDNN_DATA_BFLOAT16;
-    default:
-      return CUDNN_DATA_FLOAT;
-  }
-}
 
 struct tensor_properties {
   std::int64_t id;
@@ -117,7 +108,7 @@ graph_descriptor make_pointwise(const graph_descriptor& function, const graph_de
 convolution_graph::convolution_graph(cudnnHandle_t handle, const conv2d_key& key,
                                      conv2d_epilogue epilogue)
     : epilogue_(epilogue), graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-  const auto type = data_type_of(key.type());
+  const auto type = cudnn_type_of(key.type());
   const tensor_sizes y_extents{key.n, key.k, key.output_h, key.output_w};
   parts_.reserve(16);  // references to parts stay valid
   const auto keep = [&](graph_descriptor part) -> const graph_descriptor& {

@@ -17,21 +17,10 @@ int to_int(std::int64_t value) noexcept {
   return static_cast<int>(value);
 }
 
-cudnnDataType_t data_type(element_type type) noexcept {
-  switch (type) {
-    case element_type::f16:
-      return CUDNN_DATA_HALF;
-    case element_type::bf16:
-      return CUDNN_DATA_BFLOAT16;
-    default:
-      return CUDNN_DATA_FLOAT;
-  }
-}
-
 void set_tensor(cudnnTensorDescriptor_t tensor, element_type type, std::int64_t n, std::int64_t c,
                 std::int64_t h, std::int64_t w, const image_strides& s) {
-  check_cudnn(cudnnSetTensor4dDescriptorEx(tensor, data_type(type), to_int(n), to_int(c), to_int(h),
-                                           to_int(w), to_int(s.image), to_int(s.channel),
+  check_cudnn(cudnnSetTensor4dDescriptorEx(tensor, cudnn_type_of(type), to_int(n), to_int(c),
+                                           to_int(h), to_int(w), to_int(s.image), to_int(s.channel),
                                            to_int(s.row), to_int(s.column)),
               "cudnnSetTensor4dDescriptorEx");
 }
@@ -43,7 +32,7 @@ cudnn_convolution::cudnn_convolution(const conv2d_key& key)
   set_tensor(x_.get(), key.type(), key.n, key.c, key.h, key.w, key.x_strides());
   set_tensor(y_.get(), key.type(), key.n, key.k, key.output_h, key.output_w, key.y_strides());
   check_cudnn(cudnnSetFilter4dDescriptor(
-                  w_.get(), data_type(key.type()),
+                  w_.get(), cudnn_type_of(key.type()),
                   key.order == channel_order::first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC,
                   to_int(key.k), to_int(key.c / key.groups), to_int(key.r), to_int(key.s)),
               "cudnnSetFilter4dDescriptor");

@@ -11,6 +11,18 @@
 
 namespace sluice::cuda {
 
+/// The type of f16, bf16 or f32 elements.
+[[nodiscard]] inline cudnnDataType_t cudnn_type_of(element_type type) noexcept {
+  switch (type) {
+    case element_type::f16:
+      return CUDNN_DATA_HALF;
+    case element_type::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      return CUDNN_DATA_FLOAT;
+  }
+}
+
 /// A descriptor of cuDNN's, made and destroyed by the functions given.
 template <class Handle, cudnnStatus_t (*Create)(Handle*), cudnnStatus_t (*Destroy)(Handle)>
 class cudnn_descriptor {
