@@ -16,6 +16,7 @@ namespace sluice::test {
 struct weighted_element {
   std::int64_t index;
   long double weight;
+  long double error = 0.02L;  ///< of the weight, in roundings, because the position is rounded
 };
 
 /// One axis of a resized tensor: number `number` of the operation, from `extent` to `size`
@@ -102,7 +103,10 @@ inline std::optional<std::vector<weighted_element>> reference_weights(const resi
     all.push_back({std::clamp<std::int64_t>(i, 0, last), weight});
     sum += weight;
   }
-  for (auto& each : all) each.weight /= sum;
+  for (auto& each : all) {
+    each.weight /= sum;
+    each.error /= std::abs(sum);
+  }
   return all;
 }
 

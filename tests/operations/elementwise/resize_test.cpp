@@ -100,12 +100,11 @@ class resize_operation : public elementwise_test {
       long double magnitude = 0;
       std::int64_t count = 0;
       bool is_cropped = false;
-      const auto add = [&](const auto& self, extents place, std::size_t k,
-                           long double weight) -> void {
+      const auto add = [&](const auto& self, extents place, std::size_t k, long double weight,
+                           long double error) -> void {
         if (k == op.axes.size()) {
           wanted += weight * x[place].real();
-          // A position that is rounded changes the weights of all elements.
-          magnitude += std::max(std::abs(weight), 0.02L) * std::abs(x[place].real());
+          magnitude += std::max(std::abs(weight), error) * std::abs(x[place].real());
           ++count;
           return;
         }
@@ -115,10 +114,10 @@ class resize_operation : public elementwise_test {
         if (!elements) return;
         for (const auto& each : *elements) {
           place[d] = each.index;
-          self(self, place, k + 1, weight * each.weight);
+          self(self, place, k + 1, weight * each.weight, std::max(error, each.error));
         }
       };
-      add(add, index, 0, 1);
+      add(add, index, 0, 1, 0.02L);
       if (is_cropped) wanted = magnitude = op.extrapolation;
       return near(type, computed.real(), wanted, magnitude, count);
     });

@@ -133,6 +133,7 @@ void bench_latency(bench_run& run);
 void bench_launch(bench_run& run);
 void bench_mel(bench_run& run);
 void bench_memory(bench_run& run);
+void bench_operations(bench_run& run);
 void bench_overhead(bench_run& run);
 void bench_programs(bench_run& run);
 void bench_scaling(bench_run& run);

@@ -34,6 +34,7 @@ const std::array suites{
     bench_suite{"scaling", "products on 1, 2, 4 and 8 lanes", bench_scaling, false, {1, 2, 4, 8}},
     bench_suite{"transfer", "large transfers", bench_transfer},
     bench_suite{"host", "requests on the host device", bench_host, true},
+    bench_suite{"operations", "large operations beside copies", bench_operations},
     bench_suite{"memory", "allocations beside those of the driver", bench_memory},
     bench_suite{"launch", "launches beside records of events", bench_launch},
     bench_suite{"mel", "the mel service", bench_mel},

@@ -25,16 +25,16 @@ void paired_rounds::measure() {
 void paired_rounds::warm_up() {
   // A second, or as long as the rounds.
   const auto shortest_time =
-      std::min<clock::duration>(std::chrono::seconds(1), run_.rounds * shortest);
+      std::min<clock::duration>(std::chrono::seconds(1), run_.rounds * shortest());
   const auto start = clock::now();
   do {
     for (auto& way : ways_) {
-      if (way.time() < shortest) way.pieces *= 2;
+      if (way.time() < shortest()) way.pieces *= 2;
     }
   } while (clock::now() - start < shortest_time);
   // The first calls also loaded code and made plans, so their times say nothing.
   for (auto& way : ways_) {
-    while (way.time() < shortest) way.pieces *= 2;
+    while (way.time() < shortest()) way.pieces *= 2;
   }
 }
 

@@ -41,14 +41,13 @@ struct way_of_work {
   std::size_t reference = 0;               ///< the number of the way to which its ratio is taken
   std::vector<std::size_t> comparisons{};  ///< the numbers of further ways for ratios
   std::function<double()> mean_batch{};    ///< if given, counts the batches after the rounds
+  std::int64_t fewest_pieces = 32;         ///< in a round
 };
 
 /// Ways to do the same work, measured in turns: each round times all of them once in random order,
 /// so that other load on the machine affects all alike. The ratios are those within a round.
 class paired_rounds {
  public:
-  static constexpr auto shortest = std::chrono::milliseconds(50);  // of one way in one round
-
   /// The section `path` of the report.
   paired_rounds(bench_run& run, std::string path, std::string title,
                 shown_figure shown = shown_rates)
@@ -75,12 +74,16 @@ class paired_rounds {
  private:
   struct measured_way {
     way_of_work way;
-    std::int64_t pieces = 32;
+    std::int64_t pieces = way.fewest_pieces;
     std::vector<double> rates{};  // of each round
 
     [[nodiscard]] clock::duration time() const { return way.run(pieces); }
   };
 
+  /// The shortest time of one way in one round. One round is a trial.
+  [[nodiscard]] clock::duration shortest() const {
+    return std::chrono::milliseconds(run_.rounds == 1 ? 10 : 50);
+  }
   void warm_up();
   void measure_round();
   [[nodiscard]] comparison compare(const std::vector<double>& rates, std::size_t reference) const;

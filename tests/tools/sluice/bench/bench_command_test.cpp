@@ -127,6 +127,10 @@ TEST_F(bench_command, measures_the_rest) {
                 {"/threads/of_loop", "/sgemm_256/1/ratio/median", "/mel/1/ratio/median"});
   (void)figures({"memory"}, {"/allocations/1/ratio/median", "/resources/2/ratio/median"});
   (void)figures({"transfer"}, {"/transfers/1/ratio/median"});
+  (void)figures({"operations"}, {"/gemm/512_f32/1/ratio/median", "/convolutions/1/ratio/median",
+                                 "/attention/1/ratio/median", "/rows/softmax/1/ratio/median",
+                                 "/movement/gather/1/ratio/median", "/steps/1/ratio/median",
+                                 "/images/0/us/median"});
   (void)figures({"launch"}, {"/idle_stream/2/time_ratio/median", "/idle_stream/9/us/median",
                              "/busy_stream/2/time_ratio/median", "/threads/3/us/median"});
 }
