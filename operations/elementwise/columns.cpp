@@ -127,7 +127,7 @@ col2im_call infer_col2im(const col2im& op, inference& inference) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", but must be (N, C · ", model[1],
                             ", ", model[2], ")");
   }
-  inference.couple_from(op.x, 1);
+  inference.couple(op.x, 2);
   const auto channels = x.shape[1] / model[1];
   const auto& y = inference.result(op.y, x.type, {x.shape[0], channels, height, width});
   if (y.size() == 0) return {};

@@ -72,6 +72,10 @@ gather_call infer_gather_elements(const gather_elements& op, inference& inferenc
   const auto& indices = operations::require_indices(inference, op.indices);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   operations::require_indices_within(inference, op.indices, x, axis);
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    // Indices that are fewer than the elements are those of the first ones.
+    if (d != axis && indices.shape[d] != x.shape[d]) inference.couple(op.indices, d);
+  }
   gathered_dimensions dimensions;
   dimensions.add(&x, &indices, 0, x.rank());
   dimensions.x[axis] = 0;

@@ -3,6 +3,7 @@
 
 #include "tests/support/seed.hpp"
 
+#include <cstdint>
 #include <random>
 #include <utility>
 
@@ -273,7 +274,7 @@ std::vector<stepping> all_steppings() {
       {"gather_elements",
        {3, 4},
        [](b& p, const value& x) {
-         return p.add(gather_elements{.x = constant(p, {8, 8}), .indices = x, .axis = 1});
+         return p.add(gather_elements{.x = constant(p, {16, 16}), .indices = x, .axis = 1});
        },
        i64},
       {"gather_elements",
@@ -390,7 +391,7 @@ std::vector<stepping> all_steppings() {
        {3, 2},
        [](b& p, const value& x) {
          return p.add(reverse_sequence{.x = x,
-                                       .lengths = constant(p, {2}, element_type::i64, 3),
+                                       .lengths = p.constant("l", std::vector<std::int64_t>{3, 2}),
                                        .time_axis = 0,
                                        .batch_axis = 1});
        }},
