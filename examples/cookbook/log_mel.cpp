@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
-
 #include <sluice/actors/device.hpp>
+#include <sluice/operations/mel_filterbank.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -11,17 +10,14 @@
 #include <vector>
 
 using namespace sluice;
-using examples::mel_filterbank;
-using examples::periodic_hann;
 
 /// The log-mel spectrogram of a recording, in decibels below its loudest value.
 program make_log_mel(double sample_rate, std::int64_t n_fft, std::int64_t bands) {
-  auto weights = mel_filterbank(sample_rate, n_fft, bands, 0, sample_rate / 2);
   program_builder p;
   const auto samples = p.input("samples");  // f32, [samples]
-  const auto window = p.constant("window", host_tensor(periodic_hann(n_fft)));
-  const auto filters =
-      p.constant("filters", host_tensor(std::move(weights), {bands, n_fft / 2 + 1}));
+  const auto window = p.constant("window", hann_window(n_fft));
+  const auto filters = p.constant(
+      "filters", mel_filterbank({.sample_rate = sample_rate, .n_fft = n_fft, .n_mels = bands}));
   const auto frames = p.add(
       "frames", frame_signal{.signal = samples, .window = window, .n_fft = n_fft, .hop = 512});
   const auto spectrum = p.add("spectrum", rfft{.x = frames});

@@ -58,7 +58,7 @@ program make_program(host_tensor documents) {
   const auto table = p.constant("documents", std::move(documents));
   const auto scaled = p.add("scaled", affine{.x = queries, .factor = p.scalar("factor")});
   const auto scores = p.add("scores", gemm{.a = scaled, .b = table.transposed()});
-  const auto best = p.add("best", reduce{.x = scores, .kind = reduction::max, .axes = extents{1}});
+  const auto best = p.add("best", reduce{.x = scores, .kind = reduction::max, .axes = {1}});
   const auto found = p.add("found", index_of_max{.x = scores});
   return std::move(p).build({scores, best, found});
 }

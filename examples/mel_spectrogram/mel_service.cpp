@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_service.hpp"
 
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
+#include <sluice/operations/mel_filterbank.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -20,9 +20,9 @@ constexpr program_options options{.max_in_batch = 64};
 constexpr float window_scale = 0x1p-20F;
 constexpr double power_scale = double{window_scale} * window_scale;
 
-std::vector<float> scaled_window(std::int64_t n) {
-  auto window = periodic_hann(n);
-  for (float& factor : window) factor *= window_scale;
+host_tensor scaled_window(std::int64_t n) {
+  auto window = hann_window(n);
+  for (float& factor : window.values<float>()) factor *= window_scale;
   return window;
 }
 
@@ -35,15 +35,17 @@ decibel_options scaled(decibel_options decibels) {
 
 /// The program of a request. Its constants are brought to the device once.
 program make_program(const mel_spectrogram& request) {
-  auto filters = mel_filterbank(request.sample_rate, request.n_fft, request.n_mels, request.fmin,
-                                request.fmax.value_or(request.sample_rate / 2));
+  auto filters = mel_filterbank({.sample_rate = request.sample_rate,
+                                 .n_fft = request.n_fft,
+                                 .n_mels = request.n_mels,
+                                 .fmin = request.fmin,
+                                 .fmax = request.fmax});
   program_builder p;
   // Zeros behind a recording change no frame of it, but there may be a louder one behind them.
   const auto samples = request.decibels ? p.input("samples", per_request)
                                         : p.input("samples", per_request, padded{1});
-  const auto window = p.constant("window", host_tensor(scaled_window(request.n_fft)));
-  const auto filterbank = p.constant(
-      "filterbank", host_tensor(std::move(filters), {request.n_mels, request.n_fft / 2 + 1}));
+  const auto window = p.constant("window", scaled_window(request.n_fft));
+  const auto filterbank = p.constant("filterbank", std::move(filters));
   const auto frames =
       p.add("frames",
             frame_signal{

@@ -2,6 +2,7 @@
 #pragma once
 
 /// Everything of layer 4, in one header: the library actors, the device actor and their requests.
+#include <sluice/actors/answer.hpp>
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/blas.hpp>
 #include <sluice/actors/caf.hpp>

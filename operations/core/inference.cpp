@@ -96,6 +96,17 @@ void inference::allow_in_place(const operand& output, const operand& input) {
   use_of_output(output).in_place_of |= std::uint64_t{1} << number;
 }
 
+void inference::couple(const operand& input, std::size_t dimension) {
+  static_assert(extents::max_rank <= 8 * sizeof(use::coupled));
+  auto& coupled = use_of(input).coupled;
+  coupled = static_cast<std::uint8_t>(coupled | (1U << dimension));
+}
+
+void inference::couple_from(const operand& input, std::size_t first) {
+  const auto* const spec = given(input);
+  for (auto d = first; spec != nullptr && d < spec->rank(); ++d) couple(input, d);
+}
+
 const tensor_spec& inference::result(const operand& output, element_type type, const extents& shape,
                                      const extents& order) {
   auto& u = use_of_output(output);

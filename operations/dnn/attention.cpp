@@ -73,6 +73,7 @@ attention_operation_call infer_attention(const attention& op, inference& inferen
                             " heads of q");
   }
   operations::require_enumerator("causal", op.causal, causal_mask::bottom_right);
+  for (const auto* operand : {&op.q, &op.k, &op.v}) inference.couple_from(*operand, 1);
   attention_operation_call call;
   call.batch = q.shape[0];
   call.heads = q.shape[1];

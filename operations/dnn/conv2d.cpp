@@ -103,6 +103,8 @@ conv2d_call infer(const conv2d& op, inference& inference) {
   operations::require_enumerator("math", op.math, math_mode::tf32);
   const auto& g = op.geometry;
   const auto shape = conv2d_output_shape(x.shape, w.shape, g);
+  inference.couple_from(op.x, 1);
+  inference.couple_from(op.w, g.groups == 1 ? 1 : 0);
   if (op.bias) check_bias(inference, op.bias, x.type, shape[1]);
   const bool multiplies = x.size() != 0 && w.size() != 0;
 

@@ -48,6 +48,7 @@ pooling_call infer_response(const local_response_norm& op, inference& inference)
   if (op.size < 1) {
     throw invalid_argument("size", "is " + std::to_string(op.size) + ", but must be at least 1");
   }
+  inference.couple(op.x, 1);
   pooling_call call;
   call.kind = operations::window_kind::response;
   call.alpha = require_finite("alpha", op.alpha, x.type) / static_cast<double>(op.size);

@@ -43,6 +43,7 @@ indexed_pool_launch infer_indexed_pool(const max_pool_with_indices& op, inferenc
                         .ceil_mode = op.ceil_mode};
   const auto axes = operations::pool_windows(parameters, inference, op.x);
   const auto& x = inference.require(op.x);
+  inference.couple_from(op.x, op.within_plane ? 2 : 0);
   extents shape{x.shape[0], x.shape[1]};
   for (std::size_t i = 0; i < axes.count; ++i) shape.push_back(axes.all[i].outputs);
   const auto& y = inference.result(op.y, x.type, shape);

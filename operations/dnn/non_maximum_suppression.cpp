@@ -71,6 +71,9 @@ suppressing_call infer_suppression(const non_maximum_suppression& op, inference&
     throw inference.refusal(op.scores, "has the shape ", scores.shape,
                             ", which does not fit boxes of ", boxes.shape);
   }
+  // The results of all batches follow each other without gaps.
+  inference.couple_from(op.boxes, 0);
+  inference.couple_from(op.scores, 0);
   suppressing_call call;
   call.boxes = boxes.shape[1];
   call.most_of_group = std::min(op.max_output_boxes_per_class, call.boxes);

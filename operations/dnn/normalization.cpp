@@ -145,6 +145,7 @@ normalization_call infer_axis(normalization kind, std::string_view name, const O
                               inference& inference) {
   const auto& x = require_x(inference, op.x, name, 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
+  inference.couple(op.x, axis);
   const auto& y = result_like(inference, op.y, op.x, x);
   if (x.size() == 0) return empty_call(inference);
   dimensions rows;
@@ -174,6 +175,7 @@ normalization_call infer_layer(normalization kind, std::string_view name, const 
                                inference& inference) {
   const auto& x = require_x(inference, op.x, name, 1);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
+  inference.couple_from(op.x, axis);
   const auto epsilon = require_epsilon(op.epsilon, x.type);
   const auto& y = result_like(inference, op.y, op.x, x);
   extents shape;
@@ -203,6 +205,7 @@ normalization_call infer_rms_norm(const rms_norm& op, inference& inference) {
 
 normalization_call infer_group_norm(const group_norm& op, inference& inference) {
   const auto& x = require_x(inference, op.x, "group_norm", 2);
+  inference.couple_from(op.x, 1);
   const auto channels = x.shape[1];
   if (op.groups < 1 || channels % op.groups != 0) {
     throw invalid_argument("groups", "is " + std::to_string(op.groups) +

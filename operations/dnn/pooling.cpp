@@ -155,6 +155,7 @@ pooling_call make_pool(inference& inference, const operand& x_operand, const ope
 
 pooling_call infer_pool(const pool& op, inference& inference) {
   const auto axes = operations::pool_windows(op, inference, op.x);
+  inference.couple_from(op.x, 2);
   auto call = make_pool(inference, op.x, op.y, op.kind, axes);
   call.p = op.p;
   call.counts_padding = op.count_padding;
@@ -165,6 +166,7 @@ pooling_call infer_adaptive(const adaptive_pool& op, inference& inference) {
   require_kind(op.kind, op.p);
   require_dimensions("size", op.size);
   const auto& x = require_x(inference, op.x, op.kind, "size", op.size);
+  inference.couple_from(op.x, 2);
   pool_axes axes{.count = op.size.size()};
   for (std::size_t i = 0; i < axes.count; ++i) {
     auto& axis = axes.all[i];

@@ -68,6 +68,10 @@ region_call infer_roi_align(const roi_align& op, inference& inference) {
   const auto& x = inference.require(op.x);
   const auto& rois = inference.require(op.rois);
   const auto& indices = inference.require(op.batch_indices);
+  // The indices name images of the whole X.
+  inference.couple(op.x, 0);
+  inference.couple_from(op.x, 2);
+  inference.couple(op.rois, 1);
   const extents shape{rois.shape[0], x.shape[1], op.height, op.width};
   const auto& y = inference.result(op.y, x.type, shape);
   region_call call;

@@ -71,6 +71,7 @@ rotary_embedding_call infer_rotation(const rotary_embedding& op, inference& infe
   operations::require_element(inference, op.x, x.type, operations::element_set::real,
                               "rotary_embedding");
   const auto shape = heads_shape(op, inference, x);
+  inference.couple(op.x, x.rank() - 1);
   const auto rotated = rotated_elements(op, shape[3]);
   inference.allow_in_place(op.y, op.x);
   const auto& y = inference.result(op.y, x.type, x.shape);

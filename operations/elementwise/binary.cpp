@@ -55,9 +55,11 @@ constexpr std::array<binary_properties, binary_function_count> binary_functions{
 binary_call infer_binary(const binary& op, inference& inference) {
   const auto function = operations::require_function(op.function, binary_function::right_shift);
   const auto& properties = binary_functions[static_cast<std::size_t>(function)];
-  const auto& a = inference.require(op.a);
-  const auto& b = inference.require(op.b);
-  operations::require_element(inference, op.a, a.type, properties.operands, properties.name);
+  const auto numbers = operations::require_number(inference, op.a, op.b);
+  const auto& a = numbers.a ? numbers.spec : inference.require(op.a);
+  const auto& b = numbers.b ? numbers.spec : inference.require(op.b);
+  operations::require_element(inference, numbers.a ? op.b : op.a, a.type, properties.operands,
+                              properties.name);
   operations::require_same_type(inference, op.b, b, a.type, "a");
   const auto shape = operations::common_shape(inference, op.b, a.shape, b.shape);
   const auto type = operations::is_predicate(function) ? element_type::boolean : a.type;
@@ -70,7 +72,7 @@ binary_call infer_binary(const binary& op, inference& inference) {
   const auto b_strides = broadcast_strides(inference, op.b, b, shape);
   return {
       operations::make_layout<3>(shape, {y.strides, a_strides, b_strides}, {type, a.type, a.type}),
-      function};
+      function, numbers.value};
 }
 
 constexpr auto make_binary =

@@ -45,6 +45,7 @@ choice_call infer_triangle(const triangle& op, inference& inference) {
   if (x.rank() < 2) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", which is no matrix");
   }
+  inference.couple_from(op.x, x.rank() - 2);
   inference.allow_in_place(op.y, op.x);
   const auto& y = inference.result(op.y, x.type, x.shape);
   choice_call call{operations::make_layout<3>(x.shape, {y.strides, x.strides, diagonals(x.shape)},

@@ -90,6 +90,7 @@ im2col_call infer_im2col(const im2col& op, inference& inference) {
   if (x.rank() != 4) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", but must have 4 dimensions");
   }
+  inference.couple_from(op.x, 2);
   const auto axes = axes_of_columns(op, x.shape[2], x.shape[3]);
   const auto& [rows, columns] = axes;
   const auto& y =
@@ -126,6 +127,7 @@ col2im_call infer_col2im(const col2im& op, inference& inference) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", but must be (N, C · ", model[1],
                             ", ", model[2], ")");
   }
+  inference.couple(op.x, 2);
   const auto channels = x.shape[1] / model[1];
   const auto& y = inference.result(op.y, x.type, {x.shape[0], channels, height, width});
   if (y.size() == 0) return {};

@@ -134,6 +134,8 @@ concatenating_call infer_concatenate(const concatenate& op, inference& inference
       fits = d == axis || x.shape[d] == first.shape[d];
     }
     if (!fits) throw shape_refusal(inference, op.x[i], x, first);
+    inference.couple(op.x[i], axis);
+    inference.couple(op.x.front(), axis);
     if (__builtin_add_overflow(shape[axis], x.shape[axis], &shape[axis])) {
       throw inference.refusal(op.x[i], "has the shape ", x.shape,
                               ", with which the extent of the result overflows");

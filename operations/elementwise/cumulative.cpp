@@ -63,6 +63,7 @@ cumulative_launch infer_cumulative(const cumulative& op, inference& inference) {
                             ", but cumulative takes all other types; cast converts");
   }
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
+  inference.couple(op.x, axis);
   inference.allow_in_place(op.y, op.x);
   const auto& y = inference.result(op.y, x.type, x.shape);
   cumulative_launch call;

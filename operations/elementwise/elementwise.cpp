@@ -112,8 +112,9 @@ affine_call infer_affine(const affine& op, inference& inference) {
 
 where_call infer_where(const where& op, inference& inference) {
   const auto& condition = inference.require(op.condition);
-  const auto& a = inference.require(op.a);
-  const auto& b = inference.require(op.b);
+  const auto numbers = operations::require_number(inference, op.a, op.b);
+  const auto& a = numbers.a ? numbers.spec : inference.require(op.a);
+  const auto& b = numbers.b ? numbers.spec : inference.require(op.b);
   if (condition.type != element_type::boolean) {
     throw inference.refusal(op.condition, "is of type ", condition.type,
                             ", but must be boolean; not_equal(x, 0) converts");
@@ -125,11 +126,12 @@ where_call infer_where(const where& op, inference& inference) {
   inference.allow_in_place(op.y, op.b);
   if (a.type == element_type::boolean) inference.allow_in_place(op.y, op.condition);
   const auto& y = inference.result(op.y, a.type, shape);
-  return {make_layout<4>(
-      shape,
-      {y.strides, broadcast_strides(inference, op.condition, condition, shape),
-       broadcast_strides(inference, op.a, a, shape), broadcast_strides(inference, op.b, b, shape)},
-      {a.type, condition.type, a.type, a.type})};
+  return {make_layout<4>(shape,
+                         {y.strides, broadcast_strides(inference, op.condition, condition, shape),
+                          broadcast_strides(inference, op.a, a, shape),
+                          broadcast_strides(inference, op.b, b, shape)},
+                         {a.type, condition.type, a.type, a.type}),
+          numbers.value};
 }
 
 }  // namespace

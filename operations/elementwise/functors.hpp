@@ -22,12 +22,15 @@ struct map_function {
   static constexpr bool inputs_may_miss = false;
 };
 
-/// A binary function on one compute type.
+/// A binary function on one compute type. A number stands for an input that is missing.
 template <class T>
 struct binary_map : map_function<T> {
   static constexpr overflow on_overflow = overflow::wraps;
-  explicit binary_map(binary_function f) noexcept : function(f) {}
+  static constexpr bool inputs_may_miss = true;
+  binary_map(binary_function f, T n) noexcept : function(f), number(n) {}
   binary_function function;
+  T number;
+  [[nodiscard]] SLUICE_HOST_DEVICE T missing(int) const noexcept { return number; }
   SLUICE_HOST_DEVICE T operator()(T a, T b) const noexcept { return apply(function, a, b); }
 };
 

@@ -38,6 +38,7 @@ gather_call call_for(const Operation& op, inference& inference,
                      const gathered_dimensions& dimensions, std::size_t first, std::size_t count) {
   const auto& x = inference.require(op.x);
   const auto& indices = inference.require(op.indices);
+  for (std::size_t i = 0; i < count; ++i) inference.couple(op.x, first + i);
   const auto& y = inference.result(op.y, x.type, dimensions.shape);
   gather_call call{
       operations::make_layout<3>(y.shape, {y.strides, dimensions.x, dimensions.indices},
@@ -71,6 +72,10 @@ gather_call infer_gather_elements(const gather_elements& op, inference& inferenc
   const auto& indices = operations::require_indices(inference, op.indices);
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   operations::require_indices_within(inference, op.indices, x, axis);
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    // Indices that are fewer than the elements are those of the first ones.
+    if (d != axis && indices.shape[d] != x.shape[d]) inference.couple(op.indices, d);
+  }
   gathered_dimensions dimensions;
   dimensions.add(&x, &indices, 0, x.rank());
   dimensions.x[axis] = 0;
@@ -87,6 +92,7 @@ gather_call infer_gather_nd(const gather_nd& op, inference& inference) {
   }
   const auto batch_dims = static_cast<std::size_t>(op.batch_dims);
   const auto count = operations::require_points(inference, op.indices, x, batch_dims);
+  inference.couple(op.indices, indices.rank() - 1);
   for (std::size_t d = 0; d < batch_dims; ++d) {
     if (indices.shape[d] == x.shape[d]) continue;
     throw inference.refusal(op.indices, "has the shape ", indices.shape, ", but x has the shape ",

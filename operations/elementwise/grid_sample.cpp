@@ -49,6 +49,8 @@ grid_call infer_grid_sample(const grid_sample& op, inference& inference) {
   operations::require_enumerator("mode", op.mode, grid_mode::cubic);
   operations::require_enumerator("padding", op.padding, grid_padding::reflection);
   const auto shape = shape_of_samples(op, inference);
+  inference.couple_from(op.x, 2);
+  inference.couple(op.grid, grid.rank() - 1);
   const auto& y = inference.result(op.y, x.type, shape);
   grid_call call;
   call.mode = op.mode;

@@ -28,6 +28,7 @@ histogram_launch infer_histogram(const histogram& op, inference& inference) {
   if (op.bins < 1) throw invalid_argument("bins", std::to_string(op.bins) + " is less than 1");
   if (!op.low) throw invalid_argument("low", "is not given");
   if (!op.high) throw invalid_argument("high", "is not given");
+  inference.couple_from(op.x, 0);
   histogram_launch call;
   call.bins = op.bins;
   call.low = op.low->to<double>("low");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/layouts.hpp"
 
+#include "operations/core/element_value.hpp"
+
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 namespace sluice::operations {
@@ -11,6 +14,24 @@ void require_same_type(const inference& inference, const operand& operand, const
   if (s.type == type) return;
   throw inference.refusal(operand, "is of type ", s.type, ", but ", model, " is of type ", type,
                           "; cast converts");
+}
+
+number_input require_number(const inference& inference, const operand_or_number& a,
+                            const operand_or_number& b) {
+  number_input result;
+  if (!a.number() && !b.number()) return result;
+  if (a.number() && b.number()) {
+    throw inference.refusal(b, "is a number, and so is ", inference.name(a));
+  }
+  result.a = a.number().has_value();
+  result.b = !result.a;
+  const operand_or_number& number = result.a ? a : b;
+  const auto type = inference.require(result.a ? b : a).type;
+  result.spec = tensor_spec::row_major(type, {});
+  result.value.input = result.a ? 0 : 1;
+  const auto element = element_value(*number.number(), type, inference.name(number));
+  std::memcpy(result.value.bytes, element.data(), element.size());
+  return result;
 }
 
 extents broadcast_strides(const inference& inference, const operand& operand, const tensor_spec& s,

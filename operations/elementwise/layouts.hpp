@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/element_number.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
 #include <sluice/operations/inference.hpp>
@@ -44,6 +45,18 @@ static_assert(storage_of(element_type::boolean) == storage::boolean &&
 /// Refuses an operand of another type than `type`, which is the type of `model`.
 void require_same_type(const inference& inference, const operand& operand, const tensor_spec& s,
                        element_type type, std::string_view model);
+
+/// One of two inputs of equal types, if it is a number.
+struct number_input {
+  bool a = false;          ///< whether the first one is
+  bool b = false;          ///< whether the second one is
+  tensor_spec spec{};      ///< of a tensor with this one element
+  element_number value{};  ///< `input` is 0 or 1
+};
+/// The number among two inputs, as an element of the type of the other one. Refuses two numbers,
+/// and one that the type does not hold.
+[[nodiscard]] number_input require_number(const inference& inference, const operand_or_number& a,
+                                          const operand_or_number& b);
 
 /// The strides of `s` along the dimensions of `shape`, to which it is broadcast: 0 where it is
 /// repeated. Refuses an operand that cannot be broadcast.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/element_number.hpp"
 #include "operations/elementwise/functors.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
@@ -61,6 +62,13 @@ struct scale_call {
 struct binary_call {
   map_layout<3> layout{};
   binary_function function{};
+  element_number number{};
+
+  /// The addresses for the host, where a number has one.
+  [[nodiscard]] map_addresses with_number(map_addresses addresses) const noexcept {
+    if (number.input >= 0) addresses.inputs[number.input] = number.bytes;
+    return addresses;
+  }
 };
 
 /// A parameter of a unary function, in the compute type of its operand.
@@ -101,19 +109,29 @@ struct unary_call {
 /// types.
 struct where_call {
   map_layout<4> layout{};
+  element_number number{};  ///< of a or b
+
+  /// The addresses for the host, where a number has one.
+  [[nodiscard]] map_addresses with_number(map_addresses addresses) const noexcept {
+    if (number.input >= 0) addresses.inputs[number.input + 1] = number.bytes;
+    return addresses;
+  }
 };
 
 /// Computes the elements of a `where_call`, which are copied as `Bits`.
 template <class Bits>
 struct where_body {
   map_addresses addresses;
+  Bits number;  ///< a or b, if it has no address
 
   SLUICE_HOST_DEVICE void operator()(const map_layout<4>&,
                                      const map_position<4>& position) const noexcept {
     const bool condition = element_at<std::uint8_t>(addresses.inputs[0], position.offsets[1]) != 0;
     const int chosen = condition ? 1 : 2;
-    put_element(addresses.y, position.offsets[0],
-                element_at<Bits>(addresses.inputs[chosen], position.offsets[chosen + 1]));
+    const void* const source = addresses.inputs[chosen];
+    put_element(
+        addresses.y, position.offsets[0],
+        source == nullptr ? number : element_at<Bits>(source, position.offsets[chosen + 1]));
   }
 };
 
@@ -186,7 +204,8 @@ int visit(const copy_call& call, const map_addresses& addresses, const Run& run)
 template <class Run>
 int visit(const where_call& call, const map_addresses& addresses, const Run& run) {
   return visiting::with_bits(call.layout.types[0], [&](auto bits) {
-    return run(where_body<decltype(bits)>{addresses}, call.layout);
+    return run(where_body<decltype(bits)>{addresses, call.number.bits<decltype(bits)>()},
+               call.layout);
   });
 }
 
@@ -233,8 +252,10 @@ int visit(const scale_call& call, const map_addresses& addresses, const Run& run
 template <class Run>
 int visit(const binary_call& call, const map_addresses& addresses, const Run& run) {
   return visiting::with_compute_type(call.layout.types[1], [&](auto number) {
-    using function = binary_map<decltype(number)>;
-    return run(map_body<function, 3>{function(call.function), addresses}, call.layout);
+    using type = decltype(number);
+    using function = binary_map<type>;
+    number = load<type>(call.layout.types[1], call.number.bytes, 0);
+    return run(map_body<function, 3>{function(call.function, number), addresses}, call.layout);
   });
 }
 

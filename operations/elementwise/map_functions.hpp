@@ -65,7 +65,11 @@ template <class Operation, auto... Inputs>
 template <class Operation, class Map, auto... Inputs>
 void compute_map(const map_call<Map>& call, const launch_of<Operation>& launch) {
   if (call.layout.count != 0) {
-    host::compute_map<Map>(call, addresses_of<Operation, Inputs...>(launch));
+    auto addresses = addresses_of<Operation, Inputs...>(launch);
+    if constexpr (requires { call.with_number(addresses); }) {
+      addresses = call.with_number(addresses);
+    }
+    host::compute_map<Map>(call, addresses);
   }
 }
 template <class Operation, class Map, auto... Inputs>

@@ -72,8 +72,19 @@ __device__ inline void compute_elements(const unary_map<float>& function,
 }
 ///@}
 
+/// Fills the block of an input that a number stands for.
+///@{
+template <int Count>
+__device__ inline void fill_missing(const binary_map<float>& function, float (&x)[Count]) {
+#pragma unroll
+  for (int j = 0; j < Count; ++j) x[j] = function.number;
+}
+template <int Count>
+__device__ inline void fill_missing(const unary_map<float>&, float (&)[Count]) {}
+///@}
+
 /// A map in f32 of elements without gaps, 16 bytes of each input at a time. All addresses are
-/// aligned to 16 bytes.
+/// aligned to 16 bytes. An input that a number stands for has none.
 template <class Element, class Result, int Inputs, class Function>
 __global__ void __launch_bounds__(threads_per_block)
     flat_kernel(const __grid_constant__ Function function, std::int64_t count,
@@ -89,6 +100,10 @@ __global__ void __launch_bounds__(threads_per_block)
     float inputs[Inputs][size];
 #pragma unroll
     for (int k = 0; k < Inputs; ++k) {
+      if (Inputs > 1 && addresses.inputs[k] == nullptr) {
+        fill_missing(function, inputs[k]);
+        continue;
+      }
       const vector x = static_cast<const vector*>(addresses.inputs[k])[i];
 #pragma unroll
       for (int j = 0; j < size; ++j) inputs[k][j] = to_f32(x.elements[j]);
@@ -104,7 +119,11 @@ __global__ void __launch_bounds__(threads_per_block)
   if (rest < count) {
     float inputs[Inputs][1];
     for (int k = 0; k < Inputs; ++k) {
-      inputs[k][0] = to_f32(static_cast<const Element*>(addresses.inputs[k])[rest]);
+      if (Inputs > 1 && addresses.inputs[k] == nullptr) {
+        fill_missing(function, inputs[k]);
+      } else {
+        inputs[k][0] = to_f32(static_cast<const Element*>(addresses.inputs[k])[rest]);
+      }
     }
     float results[1];
     compute_elements<Result>(function, inputs, results);
@@ -145,14 +164,18 @@ struct copied_by<map_body<copied_bits<Bits>, 2>> {
   using type = Bits;
 };
 
-/// Whether the elements of all operands have no gaps, and all addresses are aligned to 16 bytes.
+/// Whether the elements of all operands have no gaps, and all addresses are aligned to 16 bytes. An
+/// input without an address, for which a number stands, has no elements.
 template <int Operands>
 [[nodiscard]] bool is_flat(const map_layout<Operands>& layout, const map_addresses& addresses) {
-  auto combined = reinterpret_cast<std::uintptr_t>(addresses.y);
-  for (int k = 0; k < Operands - 1; ++k) {
-    combined |= reinterpret_cast<std::uintptr_t>(addresses.inputs[k]);
+  if (layout.rank != 1) return false;
+  for (int k = 0; k < Operands; ++k) {
+    const void* const address = k == 0 ? addresses.y : addresses.inputs[k - 1];
+    if (address == nullptr) continue;
+    if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) return false;
+    if (layout.strides[k][0] != 1 && layout.shape[0] != 1) return false;
   }
-  return combined % 16 == 0 && layout.is_flat();
+  return true;
 }
 
 /// Calls `run` with an element of the type of the inputs and one of the type of the results, if

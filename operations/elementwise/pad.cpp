@@ -97,6 +97,7 @@ pad_call infer_pad(const pad& op, inference& inference) {
     for (const auto& [name, numbers] :
          {std::pair{"before", &op.before}, std::pair{"after", &op.after}}) {
       const auto number = numbers->empty() ? 0 : (*numbers)[d];
+      if (number != 0) inference.couple(op.x, d);
       if (number < -dimension.x_extent) refuse_number(name, number, dimension.x_extent);
       dimension.x_extent += std::min<std::int64_t>(number, 0);
     }
@@ -155,6 +156,7 @@ pad_call infer_tile(const tile& op, inference& inference) {
     if (repeats < 0 || (x.shape[d] != 0 && repeats > largest_extent / x.shape[d])) {
       refuse_number("repeats", repeats, x.shape[d]);
     }
+    if (repeats != 1) inference.couple(op.x, d);
     shape[d] *= repeats;
     shifts[d] = 0;
   }
@@ -172,6 +174,7 @@ pad_call infer_roll(const roll& op, inference& inference) {
   std::fill_n(shifts.data(), shifts.size(), 0);
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
     const auto d = operations::dimension_of("axes", op.axes[i], x.rank());
+    inference.couple(op.x, d);
     const auto extent = x.shape[d];
     if (extent == 0) continue;
     const auto shift = op.shifts[i] % extent;

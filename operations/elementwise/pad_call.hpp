@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/edge_index.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
@@ -27,14 +28,7 @@ struct pad_dimension {
   /// The index of x at an index of y; -1 if it is none of x.
   [[nodiscard]] SLUICE_HOST_DEVICE std::int64_t source(pad_mode mode,
                                                        std::int64_t index) const noexcept {
-    const std::int64_t i = index - before;
-    if (i >= 0 && i < x_extent) return i;
-    if (mode == pad_mode::constant) return -1;
-    if (mode == pad_mode::wrap) return divide(i + x_extent, x_extent).remainder;
-    if (mode == pad_mode::edge || x_extent == 1) return i < 0 ? 0 : x_extent - 1;
-    const std::int64_t period = 2 * (x_extent - 1);
-    const std::int64_t distance = divide(i < 0 ? -i : i, period).remainder;
-    return distance < x_extent ? distance : period - distance;
+    return edge_index(mode, index - before, x_extent);
   }
 };
 

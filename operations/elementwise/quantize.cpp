@@ -39,7 +39,7 @@ struct blocked_dimensions {
 
 /// The extents of scale along the dimensions of X: each is 1 or a divisor.
 template <class Operation>
-extents scale_extents(const Operation& op, const inference& inference, const tensor_spec& x,
+extents scale_extents(const Operation& op, inference& inference, const tensor_spec& x,
                       const tensor_spec& scale) {
   extents numbers = x.shape;
   std::fill_n(numbers.data(), numbers.size(), 1);
@@ -59,6 +59,7 @@ extents scale_extents(const Operation& op, const inference& inference, const ten
     const auto d = x.rank() - scale.rank() + i;
     numbers[d] = scale.shape[i];
     if (numbers[d] == x.shape[d] || numbers[d] == 1) continue;
+    inference.couple(op.x, d);
     fits = numbers[d] > 0 && x.shape[d] > 0 && x.shape[d] % numbers[d] == 0;
     ++dimensions;
   }

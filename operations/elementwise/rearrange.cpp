@@ -56,6 +56,7 @@ void require_block(std::int64_t block, depth_order order) {
 
 copy_call infer_depth_to_space(const depth_to_space& op, inference& inference) {
   const auto& x = require_images(inference, op.x);
+  inference.couple_from(op.x, 1);
   require_block(op.block, op.order);
   std::int64_t positions = 0;
   extents shape{x.shape[0], 0, 0, 0};
@@ -74,6 +75,7 @@ copy_call infer_depth_to_space(const depth_to_space& op, inference& inference) {
 
 copy_call infer_space_to_depth(const space_to_depth& op, inference& inference) {
   const auto& x = require_images(inference, op.x);
+  inference.couple_from(op.x, 1);
   require_block(op.block, op.order);
   extents shape{x.shape[0], 0, x.shape[2] / op.block, x.shape[3] / op.block};
   if (x.shape[2] % op.block != 0 || x.shape[3] % op.block != 0 ||
@@ -92,7 +94,9 @@ reverse_call infer_reverse(const reverse& op, inference& inference) {
   const auto& x = inference.require(op.x);
   std::uint32_t reversed = 0;
   for (const auto axis : op.axes) {
-    const auto bit = 1U << operations::dimension_of("axes", axis, x.rank());
+    const auto dimension = operations::dimension_of("axes", axis, x.rank());
+    const auto bit = 1U << dimension;
+    inference.couple(op.x, dimension);
     if ((reversed & bit) != 0) {
       throw invalid_argument("axes", "names dimension " + std::to_string(axis) + " twice");
     }
@@ -116,6 +120,7 @@ reverse_sequence_call infer_reverse_sequence(const reverse_sequence& op, inferen
   const auto& lengths = operations::require_indices(inference, op.lengths);
   const auto time = operations::dimension_of("time_axis", op.time_axis, x.rank());
   const auto batch = operations::dimension_of("batch_axis", op.batch_axis, x.rank());
+  inference.couple(op.x, time);
   if (time == batch) {
     throw invalid_argument("batch_axis", std::to_string(op.batch_axis) + " is the time axis");
   }

@@ -112,6 +112,7 @@ reduce_call infer(const reduce& op, inference& inference) {
     (is_reduced[d] ? reduced_x : kept_x).push_back(x.strides[d]);
     if (!is_reduced[d]) y_shape.push_back(x.shape[d]);
     if (is_reduced[d] && op.keep_dims) y_shape.push_back(1);
+    if (is_reduced[d]) inference.couple(op.x, d);
   }
   const auto type = result_type(op.kind, x.type);
   const auto& y = inference.result(op.y, type, y_shape);

@@ -250,6 +250,7 @@ resize_call infer_resize(const resize& op, inference& inference) {
                                 ", but the mode area takes extents up to 2^31");
       }
       if (is_identity(axis)) continue;
+      inference.couple(op.x, d);
       call.dimensions[static_cast<std::size_t>(call.axis_count)] = d;
       call.axes[call.axis_count++] = axis;
     }

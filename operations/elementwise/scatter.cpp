@@ -106,6 +106,7 @@ scatter_call begin_call(const Operation& op, inference& inference, std::size_t f
   if (operations::is_complex(x.type) && op.combine > scatter_combine::multiply) {
     throw inference.refusal(op.x, "is of type ", x.type, ", which has no minimum or maximum");
   }
+  for (std::size_t i = 0; i < count; ++i) inference.couple(op.x, first + i);
   inference.allow_in_place(op.y, op.x);
   const auto& y = inference.result(op.y, x.type, x.shape);
   if (updates.size() != 0) operations::require_elements(inference, op.x, x, first, count);
@@ -157,6 +158,11 @@ scatter_call infer_scatter_elements(const scatter_elements& op, inference& infer
   const auto axis = operations::dimension_of("axis", op.axis, x.rank());
   operations::require_indices_within(inference, op.indices, x, axis);
   require_update_shape(inference, op.updates, indices.shape, indices.shape);
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    // Indices that are fewer than the elements stand for the first ones.
+    if (d != axis && indices.shape[d] == x.shape[d]) continue;
+    for (const auto* operand : {&op.x, &op.indices, &op.updates}) inference.couple(*operand, d);
+  }
   auto call = begin_call(op, inference, axis, 1);
   for (std::size_t d = 0; d < x.rank(); ++d) {
     call.index_strides[d] = indices.strides[d];
@@ -179,6 +185,8 @@ scatter_call infer_scatter_nd(const scatter_nd& op, inference& inference) {
   for (std::size_t d = 0; d < points; ++d) shape.push_back(indices.shape[d]);
   for (auto d = count; d < x.rank(); ++d) shape.push_back(x.shape[d]);
   require_update_shape(inference, op.updates, indices.shape, shape);
+  inference.couple_from(op.indices, 0);
+  for (std::size_t d = 0; d < points; ++d) inference.couple(op.updates, d);
   auto call = begin_call(op, inference, 0, count);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     const bool is_point = d < points;

@@ -65,6 +65,7 @@ template <class Operation>
 sorting_call infer_sorted(const Operation& op, inference& inference, std::int64_t kept,
                           std::size_t axis, bool descending) {
   const auto& x = *inference.given(op.x);
+  inference.couple(op.x, axis);
   auto shape = x.shape;
   shape[axis] = kept;
   const auto& values = inference.result(op.values, x.type, shape);

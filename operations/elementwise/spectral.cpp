@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
 #include "operations/elementwise/layouts.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
@@ -55,6 +56,8 @@ const tensor_spec& require_real(const inference& inference, const operand& opera
 frames_call infer_frames(const frame_signal& op, inference& inference) {
   const auto& signal = require_real(inference, op.signal);
   if (signal.rank() == 0) throw inference.refusal(op.signal, "has no dimension");
+  operations::require_enumerator("mode", op.mode, pad_mode::wrap);
+  inference.couple(op.signal, signal.rank() - 1);
   const auto samples = signal.shape[signal.rank() - 1];
   const auto* const window = inference.given(op.window);
   if (window != nullptr && window->rank() != 1) {
@@ -67,7 +70,7 @@ frames_call infer_frames(const frame_signal& op, inference& inference) {
   if (op.hop < 1) throw invalid_argument("hop", std::to_string(op.hop) + " is less than 1");
   if (window != nullptr) {
     require_same_type(inference, op.window, *window, signal.type, "signal");
-    if (window->shape[0] != n_fft) {
+    if (window->shape[0] > n_fft) {
       throw inference.refusal(op.window, "has the shape ", window->shape, ", but a frame has ",
                               n_fft, " samples");
     }
@@ -93,13 +96,20 @@ frames_call infer_frames(const frame_signal& op, inference& inference) {
     frame[d] = d + 2 == shape.size() ? 1 : 0;
     place[d] = d + 1 == shape.size() ? 1 : 0;
   }
+  auto padding = n_fft / 2;
+  // The frames of a periodic signal are the same a whole number of periods later.
+  if (op.mode == pad_mode::wrap && samples > 0) padding %= samples;
+  const auto window_size = window != nullptr ? window->shape[0] : n_fft;
   return {.layout = make_layout<4>(shape, {y.strides, first, frame, place},
                                    {y.type, y.type, y.type, y.type}),
-          .samples = static_cast<std::uint64_t>(samples),
-          .hop = static_cast<std::uint64_t>(op.hop),
-          .padding = static_cast<std::uint64_t>(n_fft / 2),
-          .signal_stride = signal.strides[signal.rank() - 1],
-          .window_stride = window != nullptr ? window->strides[0] : 0};
+          .frames = {.samples = samples,
+                     .hop = op.hop,
+                     .padding = padding,
+                     .signal_stride = signal.strides[signal.rank() - 1],
+                     .window_stride = window != nullptr ? window->strides[0] : 0,
+                     .window_begin = (n_fft - window_size) / 2,
+                     .window_size = window_size,
+                     .mode = op.mode}};
 }
 
 power_call infer_power(const power_spectrum& op, inference& inference) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/edge_index.hpp"
 #include "operations/elementwise/functors.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
@@ -22,40 +23,46 @@ struct decibel_call {
   double top_db = 0;
 };
 
-/// y[f, j] = window[j] · signal[f · hop + j - padding]. Operands: y, the first sample of a signal,
-/// f and j. The latter two are no memory: their positions are the indices.
-struct frames_call {
-  map_layout<4> layout{};
-  std::uint64_t samples = 0;
-  std::uint64_t hop = 1;
-  std::uint64_t padding = 0;
+/// Frames of a signal; all numbers are below 2^62. `padding` is below `samples` with `wrap`.
+struct frames_layout {
+  std::int64_t samples = 0;
+  std::int64_t hop = 1;
+  std::int64_t padding = 0;  ///< of the first frame before the signal
   std::int64_t signal_stride = 1;
   std::int64_t window_stride = 1;
+  std::int64_t window_begin = 0;  ///< the first index of a frame with a factor
+  std::int64_t window_size = 0;
+  pad_mode mode = pad_mode::constant;
+};
+
+/// y[f, j] = window[j - window_begin] · signal[f · hop + j - padding]. Operands: y, the first
+/// sample of a signal, f and j. The latter two are no memory: their positions are the indices.
+struct frames_call {
+  map_layout<4> layout{};
+  frames_layout frames{};
 };
 
 /// Computes the elements of windowed frames of type `T`.
 template <class T>
 struct frames_body {
   map_addresses addresses;  // of y, signal and window
-  std::uint64_t samples;
-  std::uint64_t hop;
-  std::uint64_t padding;
-  std::int64_t signal_stride;
-  std::int64_t window_stride;
+  frames_layout frames;
 
   SLUICE_HOST_DEVICE void operator()(const map_layout<4>&,
                                      const map_position<4>& position) const noexcept {
-    // Before the signal, the difference wraps to a number beyond its end.
-    const std::uint64_t sample = static_cast<std::uint64_t>(position.offsets[2]) * hop +
-                                 static_cast<std::uint64_t>(position.offsets[3]) - padding;
+    const std::int64_t place = position.offsets[3];
+    const std::int64_t sample = edge_index(
+        frames.mode, position.offsets[2] * frames.hop + place - frames.padding, frames.samples);
     T value = 0;
-    if (sample < samples) {
+    if (sample >= 0) {
       value =
-          element_at<T>(addresses.inputs[0],
-                        position.offsets[1] + static_cast<std::int64_t>(sample) * signal_stride);
+          element_at<T>(addresses.inputs[0], position.offsets[1] + sample * frames.signal_stride);
     }
     if (addresses.inputs[1] != nullptr) {
-      value = value * element_at<T>(addresses.inputs[1], position.offsets[3] * window_stride);
+      const std::int64_t index = place - frames.window_begin;
+      const bool is_inside = index >= 0 && index < frames.window_size;
+      value = value *
+              (is_inside ? element_at<T>(addresses.inputs[1], index * frames.window_stride) : T(0));
     }
     put_element(addresses.y, position.offsets[0], value);
   }
@@ -89,9 +96,7 @@ int visit(const decibel_call& call, const map_addresses& addresses, const Run& r
 template <class Run>
 int visit(const frames_call& call, const map_addresses& addresses, const Run& run) {
   const auto run_with = [&](auto number) {
-    return run(frames_body<decltype(number)>{addresses, call.samples, call.hop, call.padding,
-                                             call.signal_stride, call.window_stride},
-               call.layout);
+    return run(frames_body<decltype(number)>{addresses, call.frames}, call.layout);
   };
   if (call.layout.types[0] == storage::f32) return run_with(float{});
   if (call.layout.types[0] == storage::f64) return run_with(double{});

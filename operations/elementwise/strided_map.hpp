@@ -38,15 +38,6 @@ struct map_layout {
   storage types[Operands]{};
   std::int64_t shape[max_dimensions]{};
   std::int64_t strides[Operands][max_dimensions]{};  ///< in elements
-
-  /// Whether every operand has one dimension without gaps.
-  [[nodiscard]] bool is_flat() const noexcept {
-    if (rank != 1) return false;
-    for (int k = 0; k < Operands; ++k) {
-      if (strides[k][0] != 1 && shape[0] != 1) return false;
-    }
-    return true;
-  }
 };
 
 /// The positions of the operands of a map at one index, in elements.

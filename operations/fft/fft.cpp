@@ -56,6 +56,7 @@ fft_call infer_rows(const Operation& op, inference& inference, fft_kind kind, st
   fft_call call{.key = {fft_row{.kind = kind, .is_double = is_double ? 1 : 0, .length = length}}};
   call.scale = is_double ? op.scale.template to<double>("scale")
                          : static_cast<double>(op.scale.template to<float>("scale"));
+  inference.couple(op.x, x.rank() - 1);
   auto shape = x.shape;
   shape[shape.size() - 1] = call.key.output_row();
   const auto& y = inference.result(op.y, result, shape);

@@ -76,11 +76,16 @@ program_value program_builder::constant(std::string name, host_tensor value) {
   if (!value) throw invalid_argument(name, "is no tensor");
   return {graph_, graph_->add_constant({.name = std::move(name), .on_host = std::move(value)})};
 }
+std::string program_builder::step_name(const operation_descriptor& descriptor) const {
+  return graph_->new_step_name(std::string(descriptor.name()));
+}
 std::vector<program_value> program_builder::add_step(std::string name,
                                                      const operation_descriptor& descriptor,
                                                      void* operation) {
+  std::shared_ptr<detail::program_step> step;
+  operations::naming_step(name, [&] { step = descriptor.make_step(operation); });
   std::vector<program_value> results;
-  for (const auto value : graph_->add_step(std::move(name), descriptor.make_step(operation))) {
+  for (const auto value : graph_->add_step(std::move(name), std::move(step))) {
     results.push_back({graph_, value});
   }
   return results;

@@ -115,6 +115,18 @@ std::uint32_t program_graph::add_constant(constant new_constant) {
   return number;
 }
 
+std::string program_graph::new_step_name(const std::string& operation) const {
+  const auto is_taken = [&](const std::string& name) {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [&](const step& other) { return other.name == name; });
+  };
+  auto name = operation;
+  for (std::size_t number = 2; is_taken(name); ++number) {
+    name = operation + ' ' + std::to_string(number);
+  }
+  return name;
+}
+
 std::uint32_t program_graph::add_view(std::uint32_t source, std::string text, view_function view) {
   require_open();
   return add({value_kind::view, source, std::move(view), std::move(text)});
@@ -367,16 +379,19 @@ bool program_graph::pads() const noexcept {
   return std::any_of(padded_axes_.begin(), padded_axes_.end(), [](int axis) { return axis != 0; });
 }
 
-std::shared_ptr<const operations::batch_layout> program_graph::padded_runs(
-    const operations::program_inference& alone) const {
-  if (!pads() || !operations::may_share_batch(*this, alone)) return nullptr;
+bool program_graph::fits_batch(const operations::program_inference& alone) const noexcept {
   std::size_t use_count = 0;
   for (std::size_t i = 0; i < alone.uses.size(); ++i) {
     const bool is_constant = i >= inputs_.size() && i < inputs_.size() + constants_.size();
     if (alone.uses[i].ignored || (is_constant && constants_[i - inputs_.size()].on_host)) continue;
     ++use_count;
   }
-  if (use_count > joint_launches::max_uses) return nullptr;
+  return use_count <= joint_launches::max_uses;
+}
+
+std::shared_ptr<const operations::batch_layout> program_graph::padded_runs(
+    const operations::program_inference& alone) const {
+  if (!pads() || !operations::may_share_batch(*this, alone) || !fits_batch(alone)) return nullptr;
   const auto input_specs = operations::padded_inputs(*this, alone);
   if (!input_specs) return nullptr;
   std::shared_ptr<const operations::batch_layout> layout;
@@ -498,8 +513,8 @@ std::string program_graph::text_of(const step& s) const {
     separator = ", ";
   };
   for (std::size_t i = 0; i < s.operands.size(); ++i) {
-    if (s.operands[i] == none) continue;
-    add(s.operation->operands()[i].name, name_of(s.operands[i]));
+    const auto content = s.operands[i] != none ? name_of(s.operands[i]) : s.operation->number_of(i);
+    if (!content.empty()) add(s.operation->operands()[i].name, content);
   }
   const auto bound = s.operation->scalars();
   for (std::size_t i = 0; i < bound.size(); ++i) {

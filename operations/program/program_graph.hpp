@@ -78,6 +78,8 @@ class program_graph {
   /// Returns the values of its outputs, which follow each other.
   [[nodiscard]] std::vector<std::uint32_t> add_step(std::string name,
                                                     std::shared_ptr<program_step> operation);
+  /// The name `operation`, with a number behind it if a step has this name.
+  [[nodiscard]] std::string new_step_name(const std::string& operation) const;
   [[nodiscard]] std::uint32_t add_view(std::uint32_t source, std::string text, view_function view);
   /// Adds the steps of another program. Returns its outputs.
   [[nodiscard]] std::vector<std::uint32_t> add_program(const std::string& name,
@@ -92,6 +94,8 @@ class program_graph {
   [[nodiscard]] operations::inferred_run infer(
       std::span<const tensor_spec> inputs, std::span<const scalar> scalars,
       std::span<const operations::given_output> outputs) const;
+  /// Whether runs like `alone` touch so few tensors that they can be launched together.
+  [[nodiscard]] bool fits_batch(const operations::program_inference& alone) const noexcept;
   /// @throws error `invalid_argument` unless a run takes so many inputs and scalars
   void require_counts(std::size_t inputs, std::size_t scalars) const;
   /// The copies of the constants on the host, on the device of a lane. May take long.

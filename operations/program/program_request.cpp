@@ -5,6 +5,7 @@
 #include "operations/overlaps.hpp"
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/executable.hpp"
+#include "operations/program/stacked_runs.hpp"
 
 #include <sluice/operations/executor.hpp>
 #include <sluice/runtime/error.hpp>
@@ -449,6 +450,24 @@ std::size_t prepare_request::shared_device_bytes() const noexcept {
   return call_->graph->host_constants_bytes();
 }
 
+namespace {
+
+/// Why runs like `alone` will not be launched together; empty if they may be.
+std::string_view reason_not_batched(const detail::program_graph& graph,
+                                    const program_inference& alone,
+                                    const executable& prepared_program) {
+  if (!alone.stacks) return reason_alone(graph, alone);
+  if (!graph.fits_batch(alone)) {
+    return "the inputs, outputs and constants on a device are more than four";
+  }
+  if (!prepared_program.takes_batches()) {
+    return "the executable of two runs exceeds the limits of a plan or the memory";
+  }
+  return {};
+}
+
+}  // namespace
+
 std::unique_ptr<detail::launch_continuation> prepare_request::launch(
     const kernel_envelope&, lane&, operands&& uses, const launch_options&,
     std::shared_ptr<operation_launch>) noexcept {
@@ -463,7 +482,9 @@ std::unique_ptr<detail::launch_continuation> prepare_request::launch(
     result.scratch_bytes = plan->workspace_bytes();
     result.commands = plan->commands();
     result.captured = plan->captured();
-    result.not_captured = static_cast<const executable*>(plan.get())->not_captured();
+    const auto& program = static_cast<const executable&>(*plan);
+    result.not_captured = program.not_captured();
+    result.not_batched = reason_not_batched(*call_->graph, inferred, program);
     drop_operands();
     (void)operands(std::move(uses));
     reply_.succeed(std::move(result));

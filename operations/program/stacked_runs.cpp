@@ -2,6 +2,7 @@
 #include "operations/program/stacked_runs.hpp"
 
 #include "operations/program/program_graph.hpp"
+#include "operations/program/run_axes.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -37,20 +38,27 @@ bool is_whole(const program_graph& graph, const program_inference& alone, std::u
 // All inputs per request of two runs, in bytes.
 constexpr std::size_t max_trial_input_bytes = std::size_t{256} << 20U;
 
-bool run_alone(const program_graph& graph, const program_inference& alone) {
-  if (graph.max_in_batch() < 2 || !alone.varying.empty()) return true;
+/// Why the inputs and outputs of a run do not fit a batch; empty if they do.
+std::string_view reason_of_operands(const program_graph& graph, const program_inference& alone) {
+  if (graph.max_in_batch() < 2) return "the program is built with max_in_batch 1";
+  if (!alone.varying.empty()) return "the runs take scalars";
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < alone.inputs.size(); ++i) {
     if (!graph.is_per_request(i)) continue;
-    if (!has_parts(alone.inputs[i])) return true;
+    if (!has_parts(alone.inputs[i])) {
+      return "an input per request has gaps, no elements or no dimension";
+    }
     bytes += alone.inputs[i].bytes();
-    if (bytes > max_trial_input_bytes / 2) return true;
+    if (bytes > max_trial_input_bytes / 2) return "the inputs per request exceed 128 MiB";
   }
   for (std::uint32_t i = 0; i < alone.outputs.size(); ++i) {
     const auto& output = alone.outputs[i];
-    if (output.is_downloaded || output.overlaps_input || !output.same_as.empty()) return true;
+    if (output.is_downloaded) return "the results go to memory of the process";
+    if (output.overlaps_input || !output.same_as.empty()) {
+      return "an output shares memory with an input";
+    }
   }
-  return false;
+  return {};
 }
 
 bool all_are_whole(const program_graph& graph, const program_inference& alone) {
@@ -91,8 +99,9 @@ std::vector<tensor_spec> stacked_inputs(const program_graph& graph, const progra
 void require_parts(const program_graph& graph, const program_inference& alone) {
   // Rounding may make the extents of a program whose runs are not independent fit for two runs, but
   // seldom for another number as well.
+  std::vector<program_inference> several;
   for (const std::int64_t count : {2, 3}) {
-    const auto inferred = [&] {
+    const auto& inferred = several.emplace_back([&] {
       try {
         return infer_program(graph, stacked_inputs(graph, alone, count), {},
                              std::vector<given_output>(graph.outputs().size()));
@@ -100,7 +109,7 @@ void require_parts(const program_graph& graph, const program_inference& alone) {
         throw error(e.code(), std::string(e.what()) + ", when " + std::to_string(count) +
                                   " runs are computed as one" + about_vectors(graph, alone));
       }
-    }();
+    }());
     for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
       const auto single_spec = alone.values[graph.outputs()[i]].spec();
       const auto stacked_spec = inferred.values[graph.outputs()[i]].spec();
@@ -113,10 +122,15 @@ void require_parts(const program_graph& graph, const program_inference& alone) {
                                  " computes it" + about_vectors(graph, alone));
     }
   }
+  require_independent_runs(graph, alone, several[0], several[1]);
 }
 
-bool may_share_batch(const program_graph& graph, const program_inference& alone) {
-  return !run_alone(graph, alone) && all_are_whole(graph, alone);
+std::string_view reason_alone(const program_graph& graph, const program_inference& alone) {
+  if (const auto reason = reason_of_operands(graph, alone); !reason.empty()) return reason;
+  if (!all_are_whole(graph, alone)) {
+    return "an output is a part of a result, updates an input, or has gaps";
+  }
+  return {};
 }
 
 std::size_t padded_axis(const program_graph& graph, std::size_t input, const tensor_spec& spec) {

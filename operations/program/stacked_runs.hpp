@@ -6,15 +6,23 @@
 #include <sluice/operations/tensor_spec.hpp>
 
 #include <cstddef>
+#include <string_view>
 
 namespace sluice::operations {
 
+/// Why a run like `alone` is launched alone; empty if it may be part of a batch.
+[[nodiscard]] std::string_view reason_alone(const detail::program_graph& graph,
+                                            const program_inference& alone);
 /// Whether a run like `alone` may be part of a batch. If not, it is launched alone.
-[[nodiscard]] bool may_share_batch(const detail::program_graph& graph,
-                                   const program_inference& alone);
-/// Checks that each output of two and of three runs together has a part for each of them.
+[[nodiscard]] inline bool may_share_batch(const detail::program_graph& graph,
+                                          const program_inference& alone) {
+  return reason_alone(graph, alone).empty();
+}
+/// Checks that each output of two and of three runs together has a part for each of them, and that
+/// no step mixes them.
 /// @throws error what a step refuses for several runs, with its name
-/// @throws error `invalid_argument` with the name of an output that is not per request
+/// @throws error `invalid_argument` with the name of an output that is not per request, or of a
+/// step or view that mixes the runs
 void require_parts(const detail::program_graph& graph, const program_inference& alone);
 /// The axis along which an input of a run is padded; 0: none.
 /// @throws error `invalid_argument` with the name of the input if it has no such axis

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/enumerators.hpp"
+#include "operations/elementwise/layouts.hpp"
+#include "operations/elementwise/map_calls.hpp"
+#include "operations/elementwise/map_functions.hpp"
+
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/device_runtime.hpp>
@@ -48,6 +53,23 @@ host_tensor::host_tensor(const std::vector<bool>& values, const extents& shape)
 }
 host_tensor::host_tensor(const std::vector<bool>& values)
     : host_tensor(values, {static_cast<std::int64_t>(values.size())}) {}
+
+host_tensor host_tensor::to(element_type type) const {
+  operations::require_type("type", type);
+  if (type == type_ || !*this) return *this;
+  if (operations::is_complex(type_) && !operations::is_complex(type) &&
+      type != element_type::boolean) {
+    throw invalid_argument("type",
+                           "is " + std::string(to_string(type)) + ", but the elements are complex");
+  }
+  host_tensor result(type, shape_);
+  if (size_ == 0) return result;
+  const auto strides = tensor_spec::row_major(type, shape_).strides;
+  const operations::cast_call call{
+      operations::make_layout<2>(shape_, {strides, strides}, {type, type_})};
+  host::compute_map(call, {result.data_.get(), {data_.get()}});
+  return result;
+}
 
 void host_tensor::require_type(element_type type) const {
   if (type == type_) return;

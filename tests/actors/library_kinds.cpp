@@ -57,9 +57,9 @@ class variations {
         [&](Request& r) { r.*member = elsewhere.put(elsewhere.numbers<T>(count)); });
   }
   /// An operand that is missing, too small, stale or foreign.
-  template <class T>
+  template <class T, class Operand>
   void add_operand(session& s, session& elsewhere, const std::string& name,
-                   operand Request::*member, bool may_be_missing, bool may_be_small = false) {
+                   Operand Request::*member, bool may_be_missing, bool may_be_small = false) {
     const auto shape = (good_.*member).value().shape();
     const auto count = (good_.*member).value().size();
     const auto replace = [&](Request& r, const gpu_ref<T>& replacement) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands mel, demo and bench, by running the program.
-#include "tests/examples/mel_reference.hpp"
+#include "tests/operations/elementwise/mel_reference.hpp"
 #include "tests/support/random_values.hpp"
 #include "tests/support/relative_error.hpp"
 #include "tests/support/seed.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/mel_spectrogram/mel_service.hpp"
 
-#include "tests/examples/mel_reference.hpp"
+#include "tests/operations/elementwise/mel_reference.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gate.hpp"
@@ -423,8 +423,8 @@ TEST_P(MelService, RefusesWhatCannotBe) {
   refuse("fmax", [&](auto& r) { r.fmax = nan; });
   refuse("fmin", [](auto& r) { r.fmin = 8'000; });
   refuse("fmin", [](auto& r) { r.fmin = -1; });
-  refuse("sampling rate", [](auto& r) { r.sample_rate = 0; });
-  refuse("sampling rate", [&](auto& r) { r.sample_rate = nan; });
+  refuse("sample_rate", [](auto& r) { r.sample_rate = 0; });
+  refuse("sample_rate", [&](auto& r) { r.sample_rate = nan; });
   refuse("top_db", [](auto& r) { r.decibels = decibel_options{.top_db = -1}; });
   EXPECT_EQ(outcome(*studio_, right), std::nullopt);
 }

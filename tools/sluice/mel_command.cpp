@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "examples/mel_spectrogram/mel_service.hpp"
 #include "tools/io/displayed.hpp"
 #include "tools/io/wav.hpp"
@@ -9,6 +8,8 @@
 #include "tools/sluice/memory.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
+
+#include <sluice/operations/mel_filterbank.hpp>
 
 #include <fmt/format.h>
 
@@ -92,8 +93,13 @@ void warn(const mel_options& options, const mel_task& task) {
   if (task.recording.missing_bytes != 0)
     print_warning("mel", fmt::format("{}: ends {} bytes before the stated end of its samples",
                                      io::displayed(options.input), task.recording.missing_bytes));
-  const auto filters = examples::mel_filterbank(task.recording.sample_rate, options.n_fft,
-                                                options.mels, options.fmin, task.fmax);
+  const auto filterbank =
+      mel_filterbank({.sample_rate = static_cast<double>(task.recording.sample_rate),
+                      .n_fft = options.n_fft,
+                      .n_mels = options.mels,
+                      .fmin = options.fmin,
+                      .fmax = task.fmax});
+  const auto filters = filterbank.values<float>();
   const auto bins = options.n_fft / 2 + 1;
   std::int64_t empty = 0;
   for (auto row = filters.begin(); row != filters.end(); row += bins)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/mel_picture.hpp"
 
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "tools/io/spectrogram_picture.hpp"
+
+#include <sluice/operations/mel_filterbank.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -22,12 +23,12 @@ std::vector<io::axis_tick> time_ticks(const mel_axes& axes) {
 std::vector<io::axis_tick> frequency_ticks(const mel_axes& axes) {
   constexpr double least_distance = 0.06;  // of two ticks
   const auto bands = static_cast<double>(axes.bands);
-  const double first = examples::hertz_to_mel(axes.fmin);
-  const double last = examples::hertz_to_mel(axes.fmax);
+  const double first = hertz_to_mel(axes.fmin);
+  const double last = hertz_to_mel(axes.fmax);
   std::vector<io::axis_tick> ticks;
   const auto add = [&](double hertz) {
     // Band i peaks at the (i + 1)-th of bands + 1 equal steps, and its row is centred at i + 0.5.
-    const double step = (examples::hertz_to_mel(hertz) - first) / (last - first) * (bands + 1);
+    const double step = (hertz_to_mel(hertz) - first) / (last - first) * (bands + 1);
     const double position = (step - 0.5) / bands;
     if (position < 0 || position > 1) return;
     if (std::any_of(ticks.begin(), ticks.end(), [&](const io::axis_tick& tick) {

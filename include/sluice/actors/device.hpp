@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/actors/answer.hpp>
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/blas.hpp>
 #include <sluice/actors/caf.hpp>

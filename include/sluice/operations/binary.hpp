@@ -16,10 +16,13 @@ namespace sluice {
 ///
 ///     add(x, bias)                                                         // is short for
 ///     binary{.function = binary_function::add, .a = x, .b = bias}
+///     multiply(x, 0.5)                                                     // or a number
 ///
 /// `binary_function` lists the functions with their element types. A and B are of one type; `cast`
 /// converts. They are broadcast to one shape as in NumPy: dimensions are aligned at the last one,
-/// and those that are missing or have extent 1 are repeated. Y has the type of A, or is boolean if
+/// and those that are missing or have extent 1 are repeated. One of them may be a number, which
+/// stands for a tensor of one element of the type of the other one: an integer must be exact in it,
+/// and a real number is rounded to a floating-point type. Y has the type of A, or is boolean if
 /// the result of the function is. All operands have any strides. f16 and bf16 are computed in f32.
 /// Every result is rounded once, but for `power` and `atan2`, whose error is at most 8 units in the
 /// last place, and for quotients of complex numbers. Y may be the same view as A, B or both if it
@@ -27,8 +30,8 @@ namespace sluice {
 /// if it is not given.
 struct binary {
   std::optional<binary_function> function{};  ///< required
-  operand a{};                                ///< A
-  operand b{};                                ///< B, of the type of A
+  operand_or_number a{};                      ///< A
+  operand_or_number b{};                      ///< B, of the type of A
   operand y{};                                ///< Y, of the common shape
 
   /// All members, in order.
@@ -41,79 +44,103 @@ struct binary {
 
 /// A function of each pair of elements of A and B, into Y if it is given; see `binary_function`.
 ///@{
-[[nodiscard]] inline binary add(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary add(operand_or_number a, operand_or_number b, operand y = {}) noexcept {
   return {binary_function::add, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary subtract(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary subtract(operand_or_number a, operand_or_number b,
+                                     operand y = {}) noexcept {
   return {binary_function::subtract, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary multiply(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary multiply(operand_or_number a, operand_or_number b,
+                                     operand y = {}) noexcept {
   return {binary_function::multiply, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary divide(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary divide(operand_or_number a, operand_or_number b,
+                                   operand y = {}) noexcept {
   return {binary_function::divide, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary remainder(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary remainder(operand_or_number a, operand_or_number b,
+                                      operand y = {}) noexcept {
   return {binary_function::remainder, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary fmod(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary fmod(operand_or_number a, operand_or_number b,
+                                 operand y = {}) noexcept {
   return {binary_function::fmod, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary power(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary power(operand_or_number a, operand_or_number b,
+                                  operand y = {}) noexcept {
   return {binary_function::power, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary maximum(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary maximum(operand_or_number a, operand_or_number b,
+                                    operand y = {}) noexcept {
   return {binary_function::maximum, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary minimum(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary minimum(operand_or_number a, operand_or_number b,
+                                    operand y = {}) noexcept {
   return {binary_function::minimum, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary atan2(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary atan2(operand_or_number a, operand_or_number b,
+                                  operand y = {}) noexcept {
   return {binary_function::atan2, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary prelu(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary prelu(operand_or_number a, operand_or_number b,
+                                  operand y = {}) noexcept {
   return {binary_function::prelu, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary equal(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary equal(operand_or_number a, operand_or_number b,
+                                  operand y = {}) noexcept {
   return {binary_function::equal, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary not_equal(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary not_equal(operand_or_number a, operand_or_number b,
+                                      operand y = {}) noexcept {
   return {binary_function::not_equal, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary less(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary less(operand_or_number a, operand_or_number b,
+                                 operand y = {}) noexcept {
   return {binary_function::less, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary less_equal(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary less_equal(operand_or_number a, operand_or_number b,
+                                       operand y = {}) noexcept {
   return {binary_function::less_equal, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary greater(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary greater(operand_or_number a, operand_or_number b,
+                                    operand y = {}) noexcept {
   return {binary_function::greater, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary greater_equal(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary greater_equal(operand_or_number a, operand_or_number b,
+                                          operand y = {}) noexcept {
   return {binary_function::greater_equal, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary logical_and(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary logical_and(operand_or_number a, operand_or_number b,
+                                        operand y = {}) noexcept {
   return {binary_function::logical_and, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary logical_or(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary logical_or(operand_or_number a, operand_or_number b,
+                                       operand y = {}) noexcept {
   return {binary_function::logical_or, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary logical_xor(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary logical_xor(operand_or_number a, operand_or_number b,
+                                        operand y = {}) noexcept {
   return {binary_function::logical_xor, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary bitwise_and(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary bitwise_and(operand_or_number a, operand_or_number b,
+                                        operand y = {}) noexcept {
   return {binary_function::bitwise_and, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary bitwise_or(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary bitwise_or(operand_or_number a, operand_or_number b,
+                                       operand y = {}) noexcept {
   return {binary_function::bitwise_or, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary bitwise_xor(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary bitwise_xor(operand_or_number a, operand_or_number b,
+                                        operand y = {}) noexcept {
   return {binary_function::bitwise_xor, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary left_shift(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary left_shift(operand_or_number a, operand_or_number b,
+                                       operand y = {}) noexcept {
   return {binary_function::left_shift, std::move(a), std::move(b), std::move(y)};
 }
-[[nodiscard]] inline binary right_shift(operand a, operand b, operand y = {}) noexcept {
+[[nodiscard]] inline binary right_shift(operand_or_number a, operand_or_number b,
+                                        operand y = {}) noexcept {
   return {binary_function::right_shift, std::move(a), std::move(b), std::move(y)};
 }
 ///@}

@@ -88,16 +88,17 @@ struct affine {
 /// The elements of A where the condition is true, and those of B elsewhere.
 ///
 ///     where{.condition = mask, .a = x, .b = y}
+///     where{.condition = mask, .a = x, .b = 0}
 ///
-/// The operands are broadcast to one shape; see `binary`. Elements are copied bit by bit. All
-/// operands have any strides. Y may be the same view as A, B or both, or as the condition if it is
-/// boolean; otherwise it shares no bytes with them. The result is Y, a new row-major tensor if it
-/// is not given.
+/// The operands are broadcast to one shape, and A or B may be a number; see `binary`. Elements are
+/// copied bit by bit. All operands have any strides. Y may be the same view as A, B or both, or as
+/// the condition if it is boolean; otherwise it shares no bytes with them. The result is Y, a new
+/// row-major tensor if it is not given.
 struct where {
-  operand condition{};  ///< boolean
-  operand a{};          ///< A, of any type
-  operand b{};          ///< B, of the type of A
-  operand y{};          ///< Y, of the common shape
+  operand condition{};    ///< boolean
+  operand_or_number a{};  ///< A, of any type
+  operand_or_number b{};  ///< B, of the type of A
+  operand y{};            ///< Y, of the common shape
 
   /// All members, in order.
   template <class = void>

@@ -60,7 +60,7 @@ template <class T>
 template <class Operation>
 [[nodiscard]] std::size_t host_bytes_of(const Operation& operation) noexcept {
   const auto of_member = [&](const auto& member) -> std::size_t {
-    if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
+    if constexpr (points_to_operand<decltype(member.pointer)>) {
       return 0;
     } else {
       return host_bytes(operation.*member.pointer);

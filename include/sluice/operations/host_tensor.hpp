@@ -91,6 +91,15 @@ class SLUICE_EXPORT host_tensor {
   [[nodiscard]] host_tensor reshape(const extents& shape) const {
     return {type_, shape, size_, data_};
   }
+  /// The elements converted to another type, as `cast` converts them: rounded once, to the nearest
+  /// value. Shares the elements if they are of this type.
+  ///
+  ///     p.constant("weights", host_tensor(weights, {64, 128}).to(element_type::bf16))
+  ///
+  /// @throws error `invalid_argument` if complex numbers would become real ones, or `type` is not
+  /// an enumerator
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] host_tensor to(element_type type) const;
   /// The elements, shared with this tensor; nullptr if there is no tensor.
   ///@{
   [[nodiscard]] std::shared_ptr<const void> data() const noexcept { return data_; }

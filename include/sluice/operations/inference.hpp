@@ -45,6 +45,7 @@ class SLUICE_EXPORT inference {
     bool stated = false;                     ///< an output whose result is stated
     std::uint64_t in_place_of = 0;           ///< bit i: this output may coincide with operand i
     bool written_last = false;  ///< written once everything has been read; may overlap inputs
+    std::uint8_t coupled = 0;   ///< bit d: see `couple`, of its dimension d
   };
 
   inference(const inference&) = delete;
@@ -66,6 +67,14 @@ class SLUICE_EXPORT inference {
   /// result depends on no other element of the input than its own. May be called for several
   /// inputs.
   void allow_in_place(const operand& output, const operand& input);
+  /// States that elements of the results depend on elements of an input at other indices along its
+  /// dimension `dimension` than their own, or on the index itself: a softmax along it, a sort, a
+  /// window. A program whose runs are launched together refuses such a step along the axis that
+  /// counts the runs. Need not be stated where the extents of the results tell, as those of a sum
+  /// or a product do. `dimension` is less than the rank of the input.
+  void couple(const operand& input, std::size_t dimension);
+  /// Likewise along all dimensions from `first` on.
+  void couple_from(const operand& input, std::size_t first);
   /// States type and shape of an output. An output that is not given becomes a new tensor without
   /// gaps, in row-major order of the dimensions `order` if there are any.
   /// @throws error `invalid_argument` if the output is given with another type or shape, or two of

@@ -3,6 +3,7 @@
 
 #include <sluice/export.hpp>
 #include <sluice/operations/operand.hpp>
+#include <sluice/operations/operand_or_number.hpp>
 
 #include <array>
 #include <cstddef>
@@ -43,7 +44,8 @@ struct operation_member {
 ///       }
 ///     };
 ///
-/// The executor and programs find the operands through the list. One of the inputs may be a
+/// The executor and programs find the operands through the list. An input may be an
+/// `operand_or_number`; `infer` then also takes its number. One of the inputs may be a
 /// `std::vector<operand>`, for an operation that takes any number of them. In errors, its operands
 /// have names such as "x[2]". The executor answers an operation with several outputs with
 /// `tensors`.
@@ -51,6 +53,10 @@ struct operation_member {
 template <class Operation>
 [[nodiscard]] constexpr auto input(std::string_view name, operand Operation::*pointer) {
   return operation_member<Operation, operand>{name, pointer, member_role::input};
+}
+template <class Operation>
+[[nodiscard]] constexpr auto input(std::string_view name, operand_or_number Operation::*pointer) {
+  return operation_member<Operation, operand_or_number>{name, pointer, member_role::input};
 }
 template <class Operation>
 [[nodiscard]] constexpr auto input(std::string_view name,
@@ -63,7 +69,7 @@ template <class Operation>
 }
 template <class Operation, class T>
 [[nodiscard]] constexpr auto parameter(std::string_view name, T Operation::*pointer) {
-  static_assert(!std::is_same_v<T, operand> && !std::is_same_v<T, std::vector<operand>>,
+  static_assert(!std::is_base_of_v<operand, T> && !std::is_same_v<T, std::vector<operand>>,
                 "an operand is an input or an output, and no parameter");
   return operation_member<Operation, T>{name, pointer, member_role::parameter};
 }
@@ -80,14 +86,21 @@ struct named_operand {
 inline constexpr std::size_t max_operands = 64;
 
 namespace detail {
+/// Whether a pointer to a member of an operation points to an operand.
+template <class Pointer>
+inline constexpr bool points_to_operand = false;
+template <class Operation>
+inline constexpr bool points_to_operand<operand Operation::*> = true;
+template <class Operation>
+inline constexpr bool points_to_operand<operand_or_number Operation::*> = true;
+
 /// The number of operands of an operation that are members, without those of a list.
 template <class Operation>
 [[nodiscard]] constexpr std::size_t operand_count() {
   return std::apply(
       [](const auto&... member) {
         return (std::size_t{0} + ... +
-                (std::is_same_v<decltype(member.pointer), operand Operation::*> ? std::size_t{1}
-                                                                                : std::size_t{0}));
+                (points_to_operand<decltype(member.pointer)> ? std::size_t{1} : std::size_t{0}));
       },
       Operation::members());
 }
@@ -138,18 +151,21 @@ template <class T, class Operation>
   return (operand_count<Operation>() + list_size(operation)) * sizeof(T);
 }
 
-/// The operand members of an operation, in order, without its list.
-template <class Operation>
-[[nodiscard]] constexpr auto operand_members() {
-  std::array<operand Operation::*, operand_count<Operation>()> pointers{};
-  std::size_t count = 0;
-  const auto add = [&](const auto& member) {
-    if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
-      pointers[count++] = member.pointer;
+/// The number of a member among the operands of an operation, without its list.
+template <class Operation, class T>
+[[nodiscard]] constexpr std::size_t operand_index(T Operation::*pointer) {
+  std::size_t index = 0;
+  bool found = false;
+  const auto compare = [&](const auto& member) {
+    if constexpr (points_to_operand<decltype(member.pointer)>) {
+      if constexpr (std::is_same_v<decltype(member.pointer), T Operation::*>) {
+        found = found || member.pointer == pointer;
+      }
+      if (!found) ++index;
     }
   };
-  std::apply([&](const auto&... member) { (add(member), ...); }, Operation::members());
-  return pointers;
+  std::apply([&](const auto&... member) { (compare(member), ...); }, Operation::members());
+  return index;
 }
 /// The number of operand members before the list of an operation.
 template <class Operation>
@@ -157,7 +173,7 @@ template <class Operation>
   std::size_t count = 0;
   bool found = false;
   const auto add = [&](const auto& member) {
-    if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
+    if constexpr (points_to_operand<decltype(member.pointer)>) {
       if (!found) ++count;
     } else if constexpr (std::is_same_v<decltype(member.pointer),
                                         std::vector<operand> Operation::*>) {
@@ -181,7 +197,7 @@ SLUICE_EXPORT void require_list_size(std::string_view list, std::size_t size, st
 template <class Operation, class Visit>
 void for_each_operand(Operation& operation, const Visit& visit) {
   const auto visit_member = [&](const auto& member) {
-    if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
+    if constexpr (points_to_operand<decltype(member.pointer)>) {
       visit(operation.*member.pointer, member.name, member.role);
     } else if constexpr (std::is_same_v<decltype(member.pointer),
                                         std::vector<operand> Operation::*>) {
@@ -201,7 +217,7 @@ template <class Operation>
     std::vector<named_operand> operands;
     std::span<const std::string> names;
     const auto add = [&](const auto& member) {
-      if constexpr (std::is_same_v<decltype(member.pointer), operand Operation::*>) {
+      if constexpr (points_to_operand<decltype(member.pointer)>) {
         operands.push_back({member.name, &(operation.*member.pointer), member.role});
       } else if constexpr (std::is_same_v<decltype(member.pointer),
                                           std::vector<operand> Operation::*>) {

@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/optional_extents.hpp>
 #include <sluice/operations/pad_mode.hpp>
 #include <sluice/operations/scalar.hpp>
 #include <sluice/runtime/element_type.hpp>
@@ -109,11 +110,11 @@ struct triangle {
 
 /// Matrices with ones on a diagonal, where j - i = `diagonal`, and 0 elsewhere.
 ///
-///     eye{.shape = extents{3, 3}, .type = element_type::f64}
+///     eye{.shape = {3, 3}, .type = element_type::f64}
 ///
 /// Y has any strides. The result is Y, a new row-major tensor if it is not given.
 struct eye {
-  std::optional<extents> shape{};      ///< shape of Y, two or more dimensions; that of the given Y
+  optional_extents shape{};            ///< shape of Y, two or more dimensions; that of the given Y
   std::int64_t diagonal = 0;           ///< 0: the main diagonal
   std::optional<element_type> type{};  ///< type of Y; that of the given Y, or f32
   operand y{};                         ///< Y

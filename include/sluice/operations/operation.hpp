@@ -80,16 +80,16 @@ class launch_of {
   /// launch.
   /// @throws error `invalid_argument` with the name of the operand if its elements are of another
   /// type; the launch fails with this error
+  ///@{
   template <class T>
   [[nodiscard]] T* get(operand Operation::*member) const {
-    constexpr auto members = detail::operand_members<Operation>();
-    auto i = static_cast<std::size_t>(std::find(members.begin(), members.end(), member) -
-                                      members.begin());
-    if constexpr (has_list) {
-      if (i >= detail::operands_before_list<Operation>()) i += list_size_;
-    }
-    return typed<T>(i, [&] { return detail::name_of_operand(member); });
+    return find<T>(member);
   }
+  template <class T>
+  [[nodiscard]] T* get(operand_or_number Operation::*member) const {
+    return find<T>(member);
+  }
+  ///@}
   /// Likewise of operand `i` of the list, which has more.
   template <class T>
   [[nodiscard]] T* get(std::vector<operand> Operation::*member, std::size_t i) const {
@@ -118,6 +118,14 @@ class launch_of {
   static constexpr std::size_t capacity =
       has_list ? max_operands : detail::operand_count<Operation>();
 
+  template <class T, class Member>
+  [[nodiscard]] T* find(Member Operation::*member) const {
+    auto i = detail::operand_index(member);
+    if constexpr (has_list) {
+      if (i >= detail::operands_before_list<Operation>()) i += list_size_;
+    }
+    return typed<T>(i, [&] { return detail::name_of_operand(member); });
+  }
   template <class T, class Name>
   [[nodiscard]] T* typed(std::size_t i, const Name& name) const {
     if constexpr (element<std::remove_cv_t<T>>) {

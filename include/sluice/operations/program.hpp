@@ -75,7 +75,9 @@ struct per_request_t {};
 /// inputs are put one behind the other along axis 0, the program runs once, and each run gets its
 /// part of the results. A batch is cut into pieces of 2, 4, 8 … runs; a piece is rounded up,
 /// with inputs of zeros, if at most a quarter of it is missing.
-/// All outputs are per request: their extent along axis 0 is proportional to that of the inputs.
+/// All outputs are per request: their extent along axis 0 is proportional to that of the inputs. A
+/// step that mixes the parts, such as a softmax along axis 0, is refused when a run or `prepare`
+/// states the shapes.
 /// An input that is not per request must be the same tensor in all of them.
 ///
 /// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are
@@ -207,6 +209,15 @@ class SLUICE_EXPORT program_builder {
       return std::move(results.front());
     }
   }
+  /// Likewise. The step has the name of its operation, followed by a number if another step has
+  /// this name: "multiply", "multiply 2".
+  ///
+  ///     const auto y = p.add(multiply(x, 0.5));
+  ///
+  template <class Operation>
+  [[nodiscard]] auto add(Operation operation) {
+    return add(step_name(detail::find_descriptor(operation)), std::move(operation));
+  }
   /// Adds the steps of a program and returns its outputs. `inputs` and `scalars` are those of
   /// `inner`. Names of its steps and constants are preceded by `name` and a period.
   ///
@@ -228,6 +239,7 @@ class SLUICE_EXPORT program_builder {
                 const program_options& options = {}) & = delete;
 
  private:
+  [[nodiscard]] std::string step_name(const operation_descriptor& descriptor) const;
   [[nodiscard]] std::vector<program_value> add_step(std::string name,
                                                     const operation_descriptor& descriptor,
                                                     void* operation);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -20,7 +21,7 @@
 
 namespace sluice::detail {
 
-/// Calls `work(name, scalar)` for each parameter of `operation` that a run of a program gives.
+/// Calls `work(name, scalar)` for each number of `operation` that a run of a program gives.
 template <class Operation, class Work>
 void for_each_scalar_of_program(Operation& operation, const Work& work) {
   const auto visit = [&](const auto& member) {
@@ -30,6 +31,9 @@ void for_each_scalar_of_program(Operation& operation, const Work& work) {
       if (value.is_of_program()) work(member.name, value);
     } else if constexpr (std::is_same_v<type, std::optional<scalar>>) {
       auto& value = operation.*member.pointer;
+      if (value && value->is_of_program()) work(member.name, *value);
+    } else if constexpr (std::is_same_v<type, operand_or_number>) {
+      auto& value = (operation.*member.pointer).number();
       if (value && value->is_of_program()) work(member.name, *value);
     }
   };
@@ -56,6 +60,8 @@ class program_step {
   [[nodiscard]] virtual std::span<const named_operand> operands() const noexcept = 0;
   /// The parameters that a run gives, in the order of the members.
   [[nodiscard]] virtual std::vector<named_scalar> scalars() const = 0;
+  /// The number that stands for an operand, in words; empty if there is none or a run gives it.
+  [[nodiscard]] virtual std::string number_of(std::size_t operand) const = 0;
   /// Works out the call and the uses for operands with the properties `specs` and the numbers
   /// `scalars`. Thread-safe.
   virtual void infer(std::span<const std::optional<tensor_spec>> specs,
@@ -83,6 +89,16 @@ class typed_program_step final : public program_step {
       scalars.push_back({name, value});
     });
     return scalars;
+  }
+  [[nodiscard]] std::string number_of(std::size_t number) const override {
+    std::string text;
+    for_each_operand(operation_, [&](const auto& value, auto&&...) {
+      if constexpr (std::is_same_v<decltype(value), const operand_or_number&>) {
+        const bool is_it = &value == operands_[number].value && value.number();
+        if (is_it && !value.number()->is_of_program()) text = value.number()->text();
+      }
+    });
+    return text;
   }
   void infer(std::span<const std::optional<tensor_spec>> specs, std::span<const scalar> scalars,
              call_storage& call, std::span<inference::use> uses) const override {

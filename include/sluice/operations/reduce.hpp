@@ -4,24 +4,14 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/optional_extents.hpp>
 #include <sluice/operations/reduction.hpp>
-#include <sluice/runtime/extents.hpp>
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <tuple>
 
 namespace sluice {
-
-/// Dimensions of a tensor, `{0, 1}`; by default all of them.
-struct reduced_axes : std::optional<extents> {
-  using std::optional<extents>::optional;
-  // NOLINTNEXTLINE(google-explicit-constructor): `.axes = {0, 1}` in a request.
-  reduced_axes(std::initializer_list<std::int64_t> axes) : optional(extents(axes)) {}  ///< some
-  // NOLINTNEXTLINE(google-explicit-constructor)
-  reduced_axes(const std::optional<extents>& axes) : optional(axes) {}  ///< some or all
-};
 
 /// A number for many elements of X: of those along some of its dimensions.
 ///
@@ -50,7 +40,7 @@ struct reduced_axes : std::optional<extents> {
 struct reduce {
   operand x{};                      ///< X
   reduction kind = reduction::sum;  ///< what is computed
-  reduced_axes axes{};              ///< reduced dimensions, each once; negative: from the last
+  optional_extents axes{};          ///< reduced dimensions, each once; negative: from the last
   bool keep_dims = false;           ///< whether reduced dimensions remain, with extent 1
   /// The variance divides by the number of elements minus `correction`: 1 estimates the variance of
   /// a population from a sample. At least 0, and 0 for all other kinds. The result is NaN or

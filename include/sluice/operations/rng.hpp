@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/optional_extents.hpp>
 #include <sluice/operations/scalar.hpp>
 
 #include <optional>
@@ -14,7 +15,7 @@ namespace sluice {
 /// The numbers with index offset, offset + 1, … of the sequence that `seed` selects, as elements of
 /// Y in row-major order.
 ///
-///     random_bits{.shape = extents{1024}, .seed = 42}
+///     random_bits{.shape = {1024}, .seed = 42}
 ///
 /// The operations draw from Philox4x32-10 (J. K. Salmon et al., "Parallel random numbers: as easy
 /// as 1, 2, 3", 2011), in cuRAND's default order. A sequence has 2^64 numbers. However a range is
@@ -24,10 +25,10 @@ namespace sluice {
 ///
 /// `random_bits` gives the generator's words: u32, equal to cuRAND's.
 struct random_bits {
-  std::optional<extents> shape{};  ///< shape of Y
-  scalar seed = 0;                 ///< selects the sequence: an integer from 0 to 2^64 - 1
-  scalar offset = 0;               ///< index of the first number
-  operand y{};                     ///< Y
+  optional_extents shape{};  ///< shape of Y
+  scalar seed = 0;           ///< selects the sequence: an integer from 0 to 2^64 - 1
+  scalar offset = 0;         ///< index of the first number
+  operand y{};               ///< Y
 
   /// All members, in order.
   template <class = void>
@@ -41,7 +42,7 @@ struct random_bits {
 /// Uniform random numbers in (0, 1], f32 or f64, equal to cuRAND's in every bit. Otherwise like
 /// `random_bits`.
 struct random_uniform {
-  std::optional<extents> shape{};      ///< shape of Y
+  optional_extents shape{};            ///< shape of Y
   std::optional<element_type> type{};  ///< type of Y; f32 if neither this nor Y is given
   scalar seed = 0;                     ///< selects the sequence
   scalar offset = 0;                   ///< index of the first number
@@ -61,7 +62,7 @@ struct random_uniform {
 /// 4 ulp before mean and deviation. A number is z · stddev, rounded, + mean, rounded. Otherwise
 /// like `random_bits`.
 struct random_normal {
-  std::optional<extents> shape{};      ///< shape of Y
+  optional_extents shape{};            ///< shape of Y
   std::optional<element_type> type{};  ///< type of Y; f32 if neither this nor Y is given
   scalar seed = 0;                     ///< selects the sequence
   scalar offset = 0;                   ///< index of the first number

@@ -128,6 +128,8 @@ struct prepared {
   bool captured = false;               ///< whether a run is one graph of the device
   /// Why runs will not be captured; empty if they are or may be. See `capture_policy`.
   std::string not_captured{};
+  /// Why runs will not be launched together with others; empty if they may be. See `per_request`.
+  std::string not_batched{};
 };
 
 namespace detail {

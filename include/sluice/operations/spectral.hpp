@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/pad_mode.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,39 +13,47 @@
 namespace sluice {
 
 /// How a signal is cut into overlapping frames of a short-time Fourier transform. Frame f is
-/// centred: it begins n_fft/2 samples before sample f · hop. Samples outside the signal are 0.
+/// centred: it begins n_fft/2 samples before sample f · hop.
 struct frame_layout {
   std::size_t samples = 0;  ///< length of the signal
   std::size_t n_fft = 0;    ///< length of a frame
   std::size_t hop = 0;      ///< samples from one frame to the next
 };
 
-/// The number of frames that fit into the signal padded by n_fft/2 zeros on both sides:
+/// The number of frames that fit into the signal padded by n_fft/2 samples on both sides:
 /// 1 + samples/hop for an even n_fft. 0 if there are no samples, or too few for one frame.
 /// @throws error `invalid_argument` if n_fft or hop is 0, or a size overflows
 [[nodiscard]] SLUICE_EXPORT std::size_t frame_count(const frame_layout& layout);
 
 /// The overlapping frames of signals, each multiplied by a window: y[..., f, j] = window[j] ·
-/// signal[..., f·hop + j − n_fft/2], with zeros outside the signal.
+/// signal[..., f·hop + j − n_fft/2].
 ///
 ///     frame_signal{.signal = samples, .window = hann, .n_fft = 2048, .hop = 512}
+///     frame_signal{.signal = samples, .window = hann, .hop = 160, .mode = pad_mode::reflect}
+///
+/// `mode` says what is outside of the signal. With `reflect`, a Fourier transform of the frames is
+/// `torch.stft` with its defaults; `constant` is zeros, as in `librosa.stft`. A window that is
+/// shorter than a frame stands in its middle, between (n_fft − window)/2 zeros before it, rounded
+/// down, and zeros behind it. Frames at the end of a signal with a mode other than `constant`
+/// depend on where it ends, so an input that is `padded` needs `constant`.
 ///
 /// Element types: f32, f64, the same for all operands. All strides are allowed. Y shares no bytes
 /// with the inputs. The result is Y, a new row-major tensor if it is not given.
 struct frame_signal {
-  operand signal{};        ///< signals, of shape [..., samples]
-  operand window{};        ///< n_fft factors; all 1 if it is not given
-  std::int64_t n_fft = 0;  ///< length of a frame, at least 1; 0: that of the window
-  std::int64_t hop = 0;    ///< samples from one frame to the next, at least 1
-  operand y{};             ///< Y, of shape [..., frames, n_fft]; see `frame_count`
+  operand signal{};                    ///< signals, of shape [..., samples]
+  operand window{};                    ///< at most n_fft factors; all 1 if it is not given
+  std::int64_t n_fft = 0;              ///< length of a frame, at least 1; 0: that of the window
+  std::int64_t hop = 0;                ///< samples from one frame to the next, at least 1
+  pad_mode mode = pad_mode::constant;  ///< the samples outside of the signal; `constant`: 0
+  operand y{};                         ///< Y, of shape [..., frames, n_fft]; see `frame_count`
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
-    return std::make_tuple(input("signal", &frame_signal::signal),
-                           input("window", &frame_signal::window),
-                           parameter("n_fft", &frame_signal::n_fft),
-                           parameter("hop", &frame_signal::hop), output("y", &frame_signal::y));
+    return std::make_tuple(
+        input("signal", &frame_signal::signal), input("window", &frame_signal::window),
+        parameter("n_fft", &frame_signal::n_fft), parameter("hop", &frame_signal::hop),
+        parameter("mode", &frame_signal::mode), output("y", &frame_signal::y));
   }
 };
 

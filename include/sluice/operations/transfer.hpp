@@ -5,6 +5,7 @@
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/optional_extents.hpp>
 #include <sluice/operations/scalar.hpp>
 
 #include <memory>
@@ -58,14 +59,14 @@ struct download {
 
 /// Sets every element of Y to a number.
 ///
-///     fill{.value = 1, .shape = extents{2, 3}}
+///     fill{.value = 1, .shape = {2, 3}}
 ///
 /// Y is a new tensor of the given shape and type if it is not given. A Y that is not contiguous is
 /// packed: the launch uses a copy in temporary memory.
 struct fill {
   /// Exact in the type of Y, or rounded to it if that is real; then it may be infinite or NaN.
   scalar value = 0;
-  std::optional<extents> shape{};      ///< shape of Y; may be left out if Y is given
+  optional_extents shape{};            ///< shape of Y; may be left out if Y is given
   std::optional<element_type> type{};  ///< type of Y; f32 if neither this nor Y is given
   operand y{};                         ///< Y
 

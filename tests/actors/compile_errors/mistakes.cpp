@@ -87,6 +87,13 @@ reduce reduced_axes_in_braces(const tensor& x) {
   return {.x = x, .axes = {0, 1}};
 }
 
+fill shape_in_braces() {
+  return {.value = 1, .shape = {2, 3}};
+}
+random_uniform extent_in_braces() {
+  return {.shape = {512}, .seed = 1};
+}
+
 struct doubled {
 #if defined(MESSAGE_WITHOUT_DEFAULT)
   explicit doubled(tensor operand) : x(std::move(operand)) {}

@@ -58,8 +58,8 @@ class elementwise_refusals : public executor_test {
     EXPECT_EQ(test_executor().waiting(), 0U);
   }
   /// The refusals that every operand has in common. `member` is an operand of `valid`.
-  template <class Operation>
-  void refuse_operand(const std::string& name, const Operation& valid, operand Operation::*member,
+  template <class Operation, class Operand>
+  void refuse_operand(const std::string& name, const Operation& valid, Operand Operation::*member,
                       bool is_required) {
     const auto model = (valid.*member).value();
     const auto with = [&](const operand& value) {
@@ -75,8 +75,8 @@ class elementwise_refusals : public executor_test {
                              model.type(), model.shape())));
   }
   /// The refusals that every result has in common.
-  template <class Operation>
-  void refuse_result(const Operation& valid, const tensor& y, operand Operation::*overlapping) {
+  template <class Operation, class Operand>
+  void refuse_result(const Operation& valid, const tensor& y, Operand Operation::*overlapping) {
     const auto with = [&](const operand& value) {
       auto operation = valid;
       operation.y = value;
@@ -241,6 +241,16 @@ TEST_P(elementwise_refusals, binary_operations) {
          atan2(make(i32, {3}), make(i32, {3})));
   refuse("a: is of type f32, but left_shift takes these types: boolean, u8 to u64, i8 to i64",
          left_shift(make(f32, {3}), make(f32, {3})));
+  refuse("b: is a number, and so is a", add(1, 2));
+  refuse("b: is not given", add(1, {}));
+  refuse("a: is not given", add({}, 1));
+  refuse("b: 2.5 is not an integer", add(make(i32, {3}), 2.5));
+  refuse("a: -1 is negative", subtract(-1, make(u64, {3})));
+  refuse("b: 256 is out of the range of u8", multiply(make(u8, {3}), 256));
+  refuse("b: 2 is out of the range of boolean", equal(make(boolean, {3}), 2));
+  refuse("b: 70000 is out of the range of f16", add(make(f16, {3}), 70000));
+  refuse("b: 1+2i has an imaginary part", add(make(f32, {3}), std::complex<double>(1, 2)));
+  refuse("b: is of type i32, but atan2 takes", atan2(1, make(i32, {3})));
   // The result is boolean.
   const auto x = make(u8, {3});
   refuse("y: is of type u8", less(x, x, make(u8, {3})));
@@ -280,6 +290,13 @@ TEST_P(elementwise_refusals, where_operations) {
          where{.condition = make(u8, {3, 4}), .a = valid.a, .b = valid.b});
   refuse("b: is of type f64, but a is of type f32; cast converts",
          where{.condition = valid.condition, .a = valid.a, .b = make(f64, {3, 4})});
+  const auto with = [&](const operand_or_number& a, const operand_or_number& b) {
+    return where{.condition = valid.condition, .a = a, .b = b};
+  };
+  refuse("b: is a number, and so is a", with(1, 2));
+  refuse("b: is not given", with(1, {}));
+  refuse("a: 0.5 is not an integer", with(0.5, make(i8, {4})));
+  refuse("b: 128 is out of the range of i8", with(make(i8, {4}), 128));
   refuse("condition: has the shape [2], which cannot be broadcast with [3, 4]",
          where{.condition = make(boolean, {2}), .a = valid.a, .b = valid.b});
 }

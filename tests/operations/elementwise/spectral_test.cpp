@@ -22,18 +22,37 @@ struct frames_case {
   std::int64_t samples = 1;
   std::int64_t n_fft = 1;
   std::int64_t hop = 1;
+  std::int64_t window = 0;  ///< its size; 0: that of a frame
+  pad_mode mode = pad_mode::constant;
 };
+
+/// The sample of a signal that stands at the index `i`, found step by step; -1: none.
+std::int64_t sample_at(pad_mode mode, std::int64_t i, std::int64_t samples) {
+  if (mode == pad_mode::constant) return i < 0 || i >= samples ? -1 : i;
+  if (mode == pad_mode::edge) return std::clamp<std::int64_t>(i, 0, samples - 1);
+  while (i < 0 || i >= samples) {
+    if (mode == pad_mode::wrap) {
+      i += i < 0 ? samples : -samples;
+    } else {
+      if (samples == 1) return 0;
+      i = i < 0 ? -i : 2 * (samples - 1) - i;
+    }
+  }
+  return i;
+}
 
 class spectral : public elementwise_test {
  protected:
   template <class T>
   void expect_frames(const frames_case& c, const extents& stack, bool with_window) {
     SCOPED_TRACE(::testing::Message()
-                 << c.samples << " samples, n_fft " << c.n_fft << ", hop " << c.hop);
+                 << c.samples << " samples, n_fft " << c.n_fft << ", hop " << c.hop << ", window "
+                 << c.window << ", mode " << static_cast<int>(c.mode));
     auto shape = stack;
     shape.push_back(c.samples);
     const auto signal = make(element_type_v<T>, shape);
-    const auto window = make(element_type_v<T>, {c.n_fft});
+    const auto window_size = c.window != 0 ? c.window : c.n_fft;
+    const auto window = make(element_type_v<T>, {window_size});
     // As NumPy would: pad, then cut.
     const auto padded = c.samples + 2 * (c.n_fft / 2);
     std::int64_t frames = 0;
@@ -41,9 +60,9 @@ class spectral : public elementwise_test {
     auto y_shape = stack;
     y_shape.push_back(frames);
     y_shape.push_back(c.n_fft);
-    frame_signal op{.signal = signal.view(), .hop = c.hop};
+    frame_signal op{.signal = signal.view(), .hop = c.hop, .mode = c.mode};
     if (with_window) op.window = window.view();
-    if (!with_window || coin()) op.n_fft = c.n_fft;
+    if (!with_window || c.window != 0 || coin()) op.n_fft = c.n_fft;
     const bool has_output = coin();
     const auto y = make(element_type_v<T>, y_shape);
     if (has_output) op.y = y.view();
@@ -55,11 +74,13 @@ class spectral : public elementwise_test {
       const auto j = index[stack.size() + 1];
       extents source;
       for (std::size_t d = 0; d < stack.size(); ++d) source.push_back(position[d]);
-      const auto sample = f * c.hop + j - c.n_fft / 2;
+      const auto sample = sample_at(c.mode, f * c.hop + j - c.n_fft / 2, c.samples);
       source.push_back(sample);
-      const bool inside = sample >= 0 && sample < c.samples;
-      const T value = inside ? static_cast<T>(signal[source].real()) : T(0);
-      return with_window ? static_cast<T>(value * static_cast<T>(window[{j}].real())) : value;
+      const T value = sample >= 0 ? static_cast<T>(signal[source].real()) : T(0);
+      const auto k = j - (c.n_fft - window_size) / 2;
+      const T factor =
+          k >= 0 && k < window_size ? static_cast<T>(window[{k}].real()) : static_cast<T>(0);
+      return with_window ? static_cast<T>(value * factor) : value;
     });
     if (has_output) expect_gaps_untouched(y);
   }
@@ -138,6 +159,47 @@ TEST_P(spectral, frames_of_several_signals) {
     expect_frames<float>(c, random_shape(0, 4), coin());
     expect_frames<double>(c, random_shape(0, 6), coin());
   }
+}
+
+TEST_P(spectral, frames_have_windows_of_any_size_and_what_the_mode_says_outside) {
+  const auto modes = {pad_mode::constant, pad_mode::edge, pad_mode::reflect, pad_mode::wrap};
+  for (const auto mode : modes) {
+    for (int round = 0; round < 8; ++round) {
+      frames_case c{between(1, 60), between(1, 40), between(1, 25)};
+      c.mode = mode;
+      c.window = coin() ? between(1, c.n_fft) : 0;
+      expect_frames<float>(c, random_shape(0, 3), coin());
+      expect_frames<double>(c, random_shape(0, 3), coin());
+    }
+    // Much longer frames than the signal, and one sample.
+    expect_frames<float>({3, 64, 7, 20, mode}, {2}, true);
+    expect_frames<float>({1, 9, 2, 4, mode}, {}, true);
+    const auto x = make(element_type::f32, {2, 0});
+    const auto y =
+        run(test_executor(), frame_signal{.signal = x.view(), .n_fft = 4, .hop = 1, .mode = mode});
+    EXPECT_EQ(y.shape(), (extents{2, 0, 4}));
+  }
+}
+
+/// Values of `torch.stft(x, 8, hop_length=3, win_length=4, window=w, center=True)` before the
+/// transform: torch pads by reflection, and the window stands in the middle.
+TEST_P(spectral, frames_are_those_of_a_transform_with_reflection) {
+  auto x = make_contiguous(element_type::f32, {6});
+  x.set(std::vector<float>{1, 2, 3, 4, 5, 6});
+  auto window = make_contiguous(element_type::f32, {4});
+  window.set(std::vector<float>{1, 10, 100, 1000});
+  const auto y = run(test_executor(), frame_signal{.signal = x.view(),
+                                                   .window = window.view(),
+                                                   .n_fft = 8,
+                                                   .hop = 3,
+                                                   .mode = pad_mode::reflect});
+  const std::vector<std::vector<float>> expected{{0, 0, 3, 20, 100, 2000, 0, 0},
+                                                 {0, 0, 2, 30, 400, 5000, 0, 0},
+                                                 {0, 0, 5, 60, 500, 4000, 0, 0}};
+  ASSERT_EQ(y.shape(), (extents{3, 8}));
+  expect_elements(y, [&](const extents& i) -> number {
+    return expected[static_cast<std::size_t>(i[0])][static_cast<std::size_t>(i[1])];
+  });
 }
 
 TEST_P(spectral, there_are_no_frames_of_no_signal) {

@@ -222,6 +222,15 @@ operation_mutations binary_list() {
     o = same(test_bench, test_bench.one_of({u8, i32, f32, f64}), any_shape(test_bench));
     o.b = test_bench.make(test_bench.one_of({boolean, i64, f16, c64}), o.a.value().shape());
   });
+  mutations.add("two numbers", bad, "b", [](Operation& o, bench&) {
+    o.a = 1;
+    o.b = 2.5;
+  });
+  mutations.add("a number that the type does not hold", bad, "a",
+                [same](Operation& o, bench& test_bench) {
+                  o = same(test_bench, test_bench.one_of({u8, i32, i64}), any_shape(test_bench));
+                  o.a = test_bench.one_of({scalar(1e300), scalar(0.5), scalar(nan)});
+                });
   mutations.add("b that cannot be broadcast", bad, "b", [same](Operation& o, bench& test_bench) {
     o = same(test_bench, f32, any_shape(test_bench));
     o.b = test_bench.make(f32, {9});
@@ -339,6 +348,15 @@ operation_mutations where_list() {
   mutations.required("a", &where::a);
   mutations.required("b", &where::b);
   mutations.output("y", &where::y, u32);
+  mutations.add("two numbers", bad, "b", [](where& o, bench&) {
+    o.a = 1;
+    o.b = 0;
+  });
+  mutations.add("a number that the type does not hold", bad, "b", [](where& o, bench& test_bench) {
+    o.a = test_bench.make(u8, o.y.value().shape());
+    o.b = test_bench.one_of({scalar(256), scalar(-1), scalar(0.5), scalar(nan)});
+    o.y = {};
+  });
   mutations.add("a condition of numbers", bad, "condition", [](where& o, bench& test_bench) {
     o.condition = test_bench.make(u8, o.condition.value().shape());
   });

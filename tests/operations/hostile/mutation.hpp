@@ -135,7 +135,8 @@ class mutations_of {
   }
 
   /// Adds what is wrong with the memory of any operand.
-  void memory(const std::string& name, operand Operation::*member) {
+  template <class Operand>
+  void memory(const std::string& name, Operand Operation::*member) {
     add("stale " + name, errc::stale_ref, name, [member](Operation& operation, bench& test_bench) {
       operation.*member = test_bench.stale((operation.*member).value());
     });
@@ -145,8 +146,9 @@ class mutations_of {
         });
   }
   /// Adds what is wrong with any required input.
-  void required(const std::string& name, operand Operation::*member) {
-    value(member, "no " + name, name, operand());
+  template <class Operand>
+  void required(const std::string& name, Operand Operation::*member) {
+    value(member, "no " + name, name, Operand());
     memory(name, member);
   }
   /// Adds what is wrong with any output. It cannot be of type `wrong`, whatever the inputs are.
@@ -198,8 +200,9 @@ class mutations_of {
     });
   }
   /// Adds an output that begins within an input.
+  template <class Operand>
   void aliasing(const std::string& name, operand Operation::*output, const std::string& input_name,
-                operand Operation::*input) {
+                Operand Operation::*input) {
     add(name + " shares memory with " + input_name, errc::invalid_argument, name,
         [output, input](Operation& operation, bench& test_bench) {
           const auto x = (operation.*input).value();

@@ -65,6 +65,7 @@ operation_mutations frame_signal_list() {
   mutations.add("window is a number", bad, "window", [](frame_signal& f, bench& test_bench) {
     f.window = test_bench.make(f.signal.value().type(), {1}).select(0, 0);
   });
+  mutations.value(&frame_signal::mode, "an unknown mode", "mode", static_cast<pad_mode>(4));
   mutations.add("neither a window nor n_fft", bad, "n_fft", [](frame_signal& f, bench&) {
     f.n_fft = 0;
     f.window = {};

@@ -33,6 +33,40 @@ TEST_P(batched_programs, compute_what_each_run_computes_alone) {
   }
 }
 
+TEST_P(batched_programs, say_why_runs_are_not_launched_together) {
+  const auto clip = tensor_spec::row_major(element_type::f32, {1, samples});
+  const auto row = tensor_spec::row_major(element_type::f32, {n_mels, 1});
+  const auto reason = [&](sluice::prepare request) {
+    return prepare_of(std::move(request)).not_batched;
+  };
+  EXPECT_EQ(reason({.what = spectrogram(), .inputs = {clip, row}}), "");
+  EXPECT_EQ(reason({.what = spectrogram({}), .inputs = {clip, row}}),
+            "the program is built with max_in_batch 1");
+  EXPECT_EQ(reason({.what = spectrogram(), .inputs = {clip, row}, .to_host = true}),
+            "the results go to memory of the process");
+  auto gaps = clip;
+  gaps.strides = {samples, 2};
+  EXPECT_EQ(reason({.what = spectrogram(), .inputs = {gaps, row}}),
+            "an input per request has gaps, no elements or no dimension");
+  program_builder p;
+  const auto x = p.input("x", per_request);
+  const auto y = p.add("y", multiply(x, p.scalar("factor")));
+  const auto scaled = std::move(p).build({y}, {.max_in_batch = 4});
+  EXPECT_EQ(reason({.what = scaled, .inputs = {clip}, .scalars = {2}}), "the runs take scalars");
+  program_builder q;
+  std::vector<program_value> outputs;
+  const auto z = q.input("z", per_request);
+  for (int i = 0; i < 4; ++i) outputs.push_back(q.add(add(z, i)));
+  const auto wide = std::move(q).build(outputs, {.max_in_batch = 4});
+  EXPECT_EQ(reason({.what = wide, .inputs = {clip}}),
+            "the inputs, outputs and constants on a device are more than four");
+  program_builder r;
+  const auto w = r.add("w", exp(r.input("u", per_request)));
+  const auto part = std::move(r).build({w.slice(1, 0, 3)}, {.max_in_batch = 4});
+  EXPECT_EQ(reason({.what = part, .inputs = {clip}}),
+            "an output is a part of a result, updates an input, or has gaps");
+}
+
 TEST_P(batched_programs, write_outputs_that_are_given) {
   const auto program = spectrogram();
   const auto all = clips(7);

@@ -392,6 +392,15 @@ TEST_P(malformed_programs, keep_nothing_of_a_step_that_is_refused) {
   EXPECT_EQ(bits(window_), bits(source));
 }
 
+TEST_P(malformed_programs, name_the_step_with_too_many_operands) {
+  program_builder p;
+  const auto x = p.input("x");
+  const concatenate wide{.x = std::vector<operand>(max_operands + 1, x)};
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "step 'joined': x", [&] { (void)p.add("joined", wide); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "step 'concatenate': x", [&] { (void)p.add(wide); }));
+}
+
 TEST_P(malformed_programs, name_long_chains_of_views) {
   constexpr int views = 100'000;
   program_builder p;

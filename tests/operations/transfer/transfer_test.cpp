@@ -266,6 +266,41 @@ TEST_P(transfer, counts_the_elements_of_a_waiting_upload) {
   for (auto& a : answers) (void)wait(*small, a);
 }
 
+TEST_P(transfer, converts_host_tensors_as_cast_does) {
+  std::vector<double> numbers;
+  for (int i = 0; i < 91; ++i) numbers.push_back(static_cast<double>(number(-40'000, 40'000)) / 64);
+  for (const auto from : all_types) {
+    const auto x = host_tensor(numbers, {7, 13}).to(from);
+    for (const auto to : all_types) {
+      SCOPED_TRACE(std::string(to_string(from)) + " to " + std::string(to_string(to)));
+      const bool is_refused =
+          from >= element_type::c64 && to < element_type::c64 && to != element_type::boolean;
+      if (is_refused) {
+        EXPECT_TRUE(throws(errc::invalid_argument, "type: is " + std::string(to_string(to)),
+                           [&] { (void)x.to(to); }));
+        continue;
+      }
+      const auto y = x.to(to);
+      EXPECT_EQ(y.type(), to);
+      EXPECT_EQ(y.shape(), x.shape());
+      const auto expected = get(run(test_executor(), sluice::cast{.x = put(x), .type = to}));
+      EXPECT_TRUE(same_bytes(y, expected));
+      EXPECT_EQ(y.data() == x.data(), from == to);
+    }
+  }
+  EXPECT_EQ(host_tensor(element_type::f32, {0, 3}).to(element_type::f16).shape(), (extents{0, 3}));
+  EXPECT_FALSE(host_tensor().to(element_type::f16));
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(host_tensor(std::vector<float>{infinite, -infinite, nan, 1.9F, -1.9F})
+                .to(element_type::i8)
+                .to_vector<std::int8_t>(),
+            (std::vector<std::int8_t>{127, -128, 0, 1, -1}));
+  EXPECT_TRUE(throws(errc::invalid_argument, "type: 99", [] {
+    (void)host_tensor(std::vector<float>{1}).to(static_cast<element_type>(99));
+  }));
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, transfer, every_device(), parameter_name);
 
 TEST(host_tensor, shares_its_elements) {

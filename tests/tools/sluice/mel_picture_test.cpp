@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/mel_picture.hpp"
 
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "tests/tools/io/files.hpp"
+
+#include <sluice/operations/mel_filterbank.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,7 @@ std::vector<std::string> labels_of(const std::vector<axis_tick>& ticks) {
 }
 
 /// The frequency at which the filter of a band peaks, rounded to the bins of 1 Hz.
-double peak_of(const std::vector<float>& filters, std::int64_t bins, std::int64_t band) {
+double peak_of(std::span<const float> filters, std::int64_t bins, std::int64_t band) {
   const auto row = filters.begin() + band * bins;
   return static_cast<double>(std::max_element(row, row + bins) - row);
 }
@@ -44,7 +46,9 @@ TEST(MelPicture, AFrequencyIsInTheRowOfTheBandThatItReaches) {
        {range{128, 0, 16384}, range{40, 20, 8000}, range{7, 0, 900}, range{16, 4000, 4500},
         range{1, 0, 16384}}) {
     SCOPED_TRACE(std::to_string(bands) + " bands up to " + std::to_string(fmax));
-    const auto filters = examples::mel_filterbank(sample_rate, n_fft, bands, fmin, fmax);
+    const auto filterbank = mel_filterbank(
+        {.sample_rate = sample_rate, .n_fft = n_fft, .n_mels = bands, .fmin = fmin, .fmax = fmax});
+    const auto filters = filterbank.values<float>();
     const auto ticks = frequency_ticks({.sample_rate = sample_rate,
                                         .hop = 512,
                                         .frames = 10,

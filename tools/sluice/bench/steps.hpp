@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
 #include "tools/sluice/bench/plain_calls.hpp"
 
 #include <sluice/actors/program.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/fft.hpp>
+#include <sluice/operations/mel_filterbank.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/rng.hpp>
@@ -25,9 +25,11 @@ class mel_steps {
 
   explicit mel_steps(session& current)
       : session_(current),
-        window_(upload_values(current, examples::periodic_hann(n_fft))),
-        filterbank_(tensor(upload_values(current, examples::mel_filterbank(samples, n_fft, bands, 0,
-                                                                           samples / 2.0)))
+        window_(upload_values(current, hann_window(n_fft).to_vector<float>())),
+        filterbank_(tensor(upload_values(current, mel_filterbank({.sample_rate = samples,
+                                                                  .n_fft = n_fft,
+                                                                  .n_mels = bands})
+                                                      .to_vector<float>()))
                         .reshape({bands, 1 + n_fft / 2})) {}
   /// A new clip.
   [[nodiscard]] tensor input() const { return random_tensor(session_, {samples}); }

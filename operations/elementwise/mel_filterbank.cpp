@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "examples/mel_spectrogram/mel_filterbank.hpp"
+#include "operations/core/enumerators.hpp"
 
+#include <sluice/operations/mel_filterbank.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
@@ -9,8 +10,9 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <vector>
 
-namespace sluice::examples {
+namespace sluice {
 
 namespace {
 
@@ -20,7 +22,12 @@ constexpr double break_hertz = 1000.0;
 constexpr double break_mel = break_hertz / linear_hertz_per_mel;
 const double logarithmic_step = std::log(6.4) / 27.0;
 
-double mel_to_hertz(double mel) {
+// HTK's scale: 2595 · log10(1 + f / 700).
+constexpr double htk_mel = 2595.0;
+constexpr double htk_hertz = 700.0;
+
+double mel_to_hertz(double mel, mel_scale scale) {
+  if (scale == mel_scale::htk) return htk_hertz * (std::pow(10.0, mel / htk_mel) - 1);
   if (mel < break_mel) return mel * linear_hertz_per_mel;
   return break_hertz * std::exp((mel - break_mel) * logarithmic_step);
 }
@@ -31,20 +38,20 @@ double mel_to_hertz(double mel) {
 
 /// `n_mels + 2` frequencies, equidistant in mel: filter i rises from the i-th, peaks at the next
 /// and falls to the one after.
-std::vector<double> filter_edges(std::int64_t n_mels, double fmin, double fmax) {
+std::vector<double> filter_edges(std::int64_t n_mels, double fmin, double fmax, mel_scale scale) {
   if (n_mels < 1) fail("n_mels is " + std::to_string(n_mels) + ": at least 1 needed");
   if (n_mels > std::int64_t{1} << 40) fail("n_mels is " + std::to_string(n_mels) + ": too many");
   if (!(fmin >= 0)) fail("fmin is " + std::to_string(fmin) + " Hz: at least 0 needed");
   if (!(fmin < fmax) || !std::isfinite(fmax))
     fail("fmin is " + std::to_string(fmin) + " Hz and fmax " + std::to_string(fmax) +
          " Hz: fmin must be below fmax");
-  const double first = hertz_to_mel(fmin);
-  const double last = hertz_to_mel(fmax);
+  const double first = hertz_to_mel(fmin, scale);
+  const double last = hertz_to_mel(fmax, scale);
   const double step = (last - first) / static_cast<double>(n_mels + 1);
   std::vector<double> edges(static_cast<std::size_t>(n_mels) + 2);
   for (std::size_t i = 0; i + 1 < edges.size(); ++i)
-    edges[i] = mel_to_hertz(first + step * static_cast<double>(i));
-  edges.back() = mel_to_hertz(last);
+    edges[i] = mel_to_hertz(first + step * static_cast<double>(i), scale);
+  edges.back() = mel_to_hertz(last, scale);
   // The weights of a filter are up to twice the reciprocal of its width.
   constexpr double narrowest = 2.0 / std::numeric_limits<float>::max();
   for (std::size_t i = 0; i + 1 < edges.size(); ++i) {
@@ -56,15 +63,20 @@ std::vector<double> filter_edges(std::int64_t n_mels, double fmin, double fmax) 
 
 }  // namespace
 
-double hertz_to_mel(double hertz) {
+double hertz_to_mel(double hertz, mel_scale scale) {
+  if (scale == mel_scale::htk) return htk_mel * std::log10(1 + hertz / htk_hertz);
   if (hertz < break_hertz) return hertz / linear_hertz_per_mel;
   return break_mel + std::log(hertz / break_hertz) / logarithmic_step;
 }
 
-std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft, std::int64_t n_mels,
-                                  double fmin, double fmax) {
+host_tensor mel_filterbank(const mel_bands& bands) {
+  const auto sample_rate = bands.sample_rate;
+  const auto n_fft = bands.n_fft;
+  const auto n_mels = bands.n_mels;
+  const auto fmax = bands.fmax.value_or(sample_rate / 2);
+  operations::require_enumerator("scale", bands.scale, mel_scale::htk);
   if (!(sample_rate > 0) || !std::isfinite(sample_rate))
-    fail("the sampling rate is " + std::to_string(sample_rate) + " Hz: more than 0 needed");
+    fail("sample_rate is " + std::to_string(sample_rate) + " Hz: more than 0 needed");
   if (n_fft < 1) fail("n_fft is " + std::to_string(n_fft) + ": at least 1 needed");
   if (fmax > sample_rate / 2)
     fail("fmax is " + std::to_string(fmax) + " Hz: at most half the sampling rate, " +
@@ -74,16 +86,17 @@ std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft, std::i
   if (n_mels > 0 && bins > (std::int64_t{1} << 40) / n_mels)
     fail(std::to_string(n_mels) + " filters of " + std::to_string(bins) +
          " weights do not fit into memory");
-  const std::vector<double> edges = filter_edges(n_mels, fmin, fmax);
+  const std::vector<double> edges = filter_edges(n_mels, bands.fmin, fmax, bands.scale);
 
-  std::vector<float> weights(static_cast<std::size_t>(n_mels * bins), 0.0F);
+  host_tensor weights(element_type::f32, {n_mels, bins});
   const double bin_width = sample_rate / static_cast<double>(n_fft);
+  const auto elements = weights.values<float>();
   for (std::size_t band = 0; band < static_cast<std::size_t>(n_mels); ++band) {
     const double lower = edges[band];
     const double peak = edges[band + 1];
     const double upper = edges[band + 2];
-    const double scale = 2.0 / (upper - lower);
-    float* const row = weights.data() + band * static_cast<std::size_t>(bins);
+    const double scale = bands.normalized ? 2.0 / (upper - lower) : 1.0;
+    float* const row = elements.data() + band * static_cast<std::size_t>(bins);
     for (std::int64_t bin = 0; bin < bins; ++bin) {
       const double hertz = static_cast<double>(bin) * bin_width;
       const double rising = (hertz - lower) / (peak - lower);
@@ -94,9 +107,9 @@ std::vector<float> mel_filterbank(double sample_rate, std::int64_t n_fft, std::i
   return weights;
 }
 
-std::vector<float> periodic_hann(std::int64_t n) {
-  if (n < 0) fail("a window of " + std::to_string(n) + " samples");
-  if (n == 1) return {1.0F};
+host_tensor hann_window(std::int64_t n) {
+  if (n < 0) fail("n is " + std::to_string(n) + ": at least 0 needed");
+  if (n == 1) return std::vector<float>{1.0F};
   std::vector<float> window(static_cast<std::size_t>(n));
   for (std::int64_t k = 0; k < n; ++k) {
     const double sine =
@@ -106,4 +119,4 @@ std::vector<float> periodic_hann(std::int64_t n) {
   return window;
 }
 
-}  // namespace sluice::examples
+}  // namespace sluice
