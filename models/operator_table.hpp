@@ -38,6 +38,7 @@ struct operator_entry {
 [[nodiscard]] std::span<const operator_entry> normalization_operators();
 [[nodiscard]] std::span<const operator_entry> pooling_operators();
 [[nodiscard]] std::span<const operator_entry> quantization_operators();
+[[nodiscard]] std::span<const operator_entry> recurrent_operators();
 [[nodiscard]] std::span<const operator_entry> reduction_operators();
 [[nodiscard]] std::span<const operator_entry> shape_operators();
 [[nodiscard]] std::span<const operator_entry> vision_operators();

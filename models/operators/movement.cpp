@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements at other places.
+#include "models/join.hpp"
 #include "models/operator_table.hpp"
 
-#include <sluice/operations/concatenate.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/rearrangement.hpp>
@@ -18,8 +18,9 @@ namespace {
 
 results import_concat(const node& n) {
   const auto inputs = n.all_inputs();
-  std::vector<operand> x(inputs.begin(), inputs.end());
-  return n.add(concatenate{.x = std::move(x), .axis = n.attribute("axis", std::int64_t{1})});
+  const auto axis = n.attribute("axis", std::int64_t{1});
+  return concatenate_values(n, inputs,
+                            static_cast<std::int64_t>(n.dimension(axis, inputs.front().rank())));
 }
 
 /// The extents of the parts of a tensor that is split.

@@ -119,19 +119,57 @@ results import_max_unpool(const node& n) {
   }
   return n.add(std::move(behind));
 }
+/// The sums along one spatial dimension after the other, of which the operation has two.
 results import_col2im(const node& n) {
-  const extents block(n.integers(2, "block_shape"));
-  if (block.size() != 2) throw n.unsupported("block_shape", "has not two dimensions");
-  const auto pads = n.attribute("pads", std::vector<std::int64_t>(4, 0));
-  if (pads.size() != 4) throw n.refusal("pads", "has not four numbers");
-  return n.add(
-      col2im{.x = n.input(0),
-             .size = extents(n.integers(1, "image_shape")),
-             .window = block,
-             .strides = extents(n.attribute("strides", std::vector<std::int64_t>(2, 1))),
-             .before = {pads[0], pads[1]},
-             .after = {pads[2], pads[3]},
-             .dilation = extents(n.attribute("dilations", std::vector<std::int64_t>(2, 1)))});
+  auto x = n.input(0);
+  const auto size = n.integers(1, "image_shape");
+  const auto block = n.integers(2, "block_shape");
+  const auto rank = size.size();
+  const auto numbers = [&](const char* name, std::size_t count, std::int64_t missing) {
+    auto read = n.attribute(name, std::vector<std::int64_t>(count, missing));
+    if (read.size() != count) throw n.refusal(name, "has another number of elements");
+    return read;
+  };
+  const auto strides = numbers("strides", rank, 1);
+  const auto dilations = numbers("dilations", rank, 1);
+  const auto pads = numbers("pads", 2 * rank, 0);
+  if (block.size() != rank || rank == 0 || x.rank() != 3) {
+    throw n.refusal("block_shape", "has not one number for each dimension of the images");
+  }
+  if (rank == 2) {
+    return n.add(col2im{.x = x,
+                        .size = extents(size),
+                        .window = extents(block),
+                        .strides = extents(strides),
+                        .before = {pads[0], pads[1]},
+                        .after = {pads[2], pads[3]},
+                        .dilation = extents(dilations)});
+  }
+  // From (N, C · k1 … kd, L1 … Ld · inner) to (N, C · k1 … k(d-1), L1 … L(d-1) · Dd · inner).
+  std::int64_t inner = 1;
+  for (auto d = rank; d-- > 0;) {
+    const auto reach = dilations[d] * (block[d] - 1) + 1;
+    const auto windows = (size[d] + pads[d] + pads[rank + d] - reach) / strides[d] + 1;
+    const auto images = x.extent(0);
+    const auto rows = x.extent(1);
+    const auto apart = x.reshape({images, rows, -1, windows, inner}).permute({0, 2, 4, 1, 3});
+    const auto outer = apart.extent(1);
+    const auto sums = n.add(col2im{.x = apart.reshape({images * outer * inner, rows, windows}),
+                                   .size = {size[d], 1},
+                                   .window = {block[d], 1},
+                                   .strides = {strides[d], 1},
+                                   .before = {pads[d], 0},
+                                   .after = {pads[rank + d], 0},
+                                   .dilation = {dilations[d], 1}});
+    const auto channels = sums.extent(1);
+    x = sums.reshape({images, outer, inner, channels, size[d]})
+            .permute({0, 3, 1, 4, 2})
+            .reshape({images, channels, outer * size[d] * inner});
+    inner *= size[d];
+  }
+  extents shape{x.extent(0), x.extent(1)};
+  for (const auto extent : size) shape.push_back(extent);
+  return x.reshape(shape);
 }
 
 constexpr std::array entries{

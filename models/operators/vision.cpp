@@ -2,12 +2,17 @@
 // Interpolation in images.
 #include "models/operator_table.hpp"
 
+#include <sluice/operations/blas.hpp>
+#include <sluice/operations/concatenate.hpp>
+#include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/grid_sample.hpp>
+#include <sluice/operations/movement.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/roi_align.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
@@ -67,6 +72,14 @@ struct axis_change {
   double end;
 };
 
+/// Where the last result lies, in parts of the input. With aligned corners, extents that a scale
+/// states are no integers in ONNX: 4 · 0.6 elements have their corner behind the second one.
+double aligned_end(const value& x, const axis_change& change) {
+  const auto width =
+      change.scale * static_cast<double>(x.extent(static_cast<std::size_t>(change.axis)));
+  return width > 1 ? (std::floor(width) - 1) / (width - 1) : 0;
+}
+
 /// Resizes along the axes that change, of which there are at most three.
 results resize_axes(const node& n, resize changed, std::vector<axis_change> changes,
                     bool by_scale) {
@@ -80,6 +93,10 @@ results resize_axes(const node& n, resize changed, std::vector<axis_change> chan
     });
   }
   if (changes.empty()) return x;
+  if (by_scale && changed.coordinates == resize_coordinates::align_corners) {
+    changed.coordinates = resize_coordinates::crop;
+    for (auto& change : changes) change.end = aligned_end(x, change);
+  }
   if (changes.size() > resize::max_axes)
     throw n.unsupported("scales", "change more than three axes");
   changed.x = x;
@@ -168,6 +185,40 @@ results import_grid_sample(const node& n) {
                            .padding = padding,
                            .align_corners = n.attribute("align_corners", std::int64_t{0}) != 0});
 }
+/// The positions of the elements along a dimension, from -1 to 1.
+value grid_positions(const node& n, std::int64_t extent, bool align_corners, element_type type) {
+  const auto count = static_cast<double>(extent);
+  const auto index = n.add(range{.limit = extent, .type = type});
+  if (align_corners) {
+    const auto step = extent > 1 ? 2 / (count - 1) : 0;
+    return n.add(affine{.x = index, .factor = step, .offset = extent > 1 ? -1 : 0});
+  }
+  return n.add(affine{.x = index, .factor = 2 / count, .offset = 1 / count - 1});
+}
+/// The positions of the elements of images, transformed: theta · (x, y, 1), or with a z.
+results import_affine_grid(const node& n) {
+  const auto& theta = n.input(0);
+  const auto size = n.integers(1, "size");
+  if (size.size() < 4 || size.size() > 5) throw n.refusal("size", "has not four or five numbers");
+  const auto rank = size.size() - 2;
+  const bool aligned = n.attribute("align_corners", std::int64_t{0}) != 0;
+  const extents space(std::span<const std::int64_t>(size).subspan(2));
+  std::vector<operand> coordinates;
+  for (auto d = rank; d-- > 0;) {  // x comes first, and belongs to the last dimension.
+    extents shape;
+    for (std::size_t i = 0; i < rank; ++i) shape.push_back(i == d ? -1 : 1);
+    coordinates.emplace_back(
+        grid_positions(n, space[d], aligned, theta.type()).reshape(shape).broadcast_to(space));
+  }
+  coordinates.emplace_back(n.number(theta.type(), 1).broadcast_to(space));
+  const auto columns = static_cast<std::int64_t>(rank + 1);
+  const auto points =
+      n.add(stack{.x = std::move(coordinates), .axis = -1}).reshape({1, -1, columns});
+  extents shape{size[0]};
+  for (const auto extent : space) shape.push_back(extent);
+  shape.push_back(static_cast<std::int64_t>(rank));
+  return n.add(gemm{.a = points, .b = theta.transposed()}).reshape(shape);
+}
 results import_roi_align(const node& n) {
   const bool is_old = n.opset() < 16;  // without half pixels
   const auto transformation =
@@ -187,6 +238,7 @@ results import_roi_align(const node& n) {
 }
 
 constexpr std::array entries{
+    operator_entry{"AffineGrid", import_affine_grid, 20},
     operator_entry{"GridSample", import_grid_sample, 16},
     operator_entry{"Resize", import_upsample, 10},
     operator_entry{"Resize", import_resize, 11},

@@ -2,7 +2,9 @@
 // Nodes whose import is more than a line, and whose meaning depends on the version.
 #include "tests/models/model_device_test.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace sluice::test {
@@ -140,6 +142,68 @@ TEST_P(models_of_one_node, integer_products_have_zero_points) {
     }
   }
   EXPECT_EQ(y.to_vector<std::int32_t>(), expected);
+}
+
+TEST_P(models_of_one_node, integer_convolutions_have_groups_and_zero_points) {
+  const std::int64_t groups = between(1, 3);
+  const auto channels = between(1, 3);  // of a group
+  const auto count = between(1, 3);     // filters of a group
+  const auto h = between(3, 8);
+  const auto w = between(3, 8);
+  const auto bytes = [&](std::int64_t size, std::int64_t least, std::int64_t most) {
+    std::vector<std::int64_t> values(static_cast<std::size_t>(size));
+    for (auto& value : values) value = between(least, most);
+    return values;
+  };
+  const auto x = bytes(groups * channels * h * w, 0, 255);
+  const auto f = bytes(groups * count * channels * 6, -128, 127);
+  const auto p = between(0, 255);
+  const auto q = between(-128, 127);
+  onnx_graph g;
+  g.input("x", onnx::TensorProto::UINT8).input("p", onnx::TensorProto::UINT8);
+  g.input("f", onnx::TensorProto::INT8).input("q", onnx::TensorProto::INT8).output("y");
+  g.node("ConvInteger", {"x", "f", "p", "q"}, {"y"})
+      .with("group", groups)
+      .with("pads", integers{1, 0, 2, 1})
+      .with("strides", integers{1, 2});
+  const auto y = result(
+      g, {{"x", {std::vector<std::uint8_t>(x.begin(), x.end()), {1, groups * channels, h, w}}},
+          {"f", {std::vector<std::int8_t>(f.begin(), f.end()), {groups * count, channels, 2, 3}}},
+          {"p", {std::vector{static_cast<std::uint8_t>(p)}, {}}},
+          {"q", {std::vector{static_cast<std::int8_t>(q)}, {}}}});
+  const auto rows = h + 3 - 2 + 1;
+  const auto columns = (w + 1 - 3) / 2 + 1;
+  std::vector<std::int32_t> expected;
+  for (std::int64_t k = 0; k < groups * count; ++k) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        std::int64_t sum = 0;
+        for (std::int64_t t = 0; t < channels * 6; ++t) {
+          const auto c = k / count * channels + t / 6;
+          const auto r = i - 1 + t % 6 / 3;
+          const auto s = j * 2 + t % 3;
+          if (r < 0 || r >= h || s >= w) continue;
+          sum += (x[static_cast<std::size_t>((c * h + r) * w + s)] - p) *
+                 (f[static_cast<std::size_t>(k * channels * 6 + t)] - q);
+        }
+        expected.push_back(static_cast<std::int32_t>(sum));
+      }
+    }
+  }
+  ASSERT_EQ(y.shape(), (extents{1, groups * count, rows, columns}));
+  EXPECT_EQ(y.to_vector<std::int32_t>(), expected);
+}
+
+TEST_P(models_of_one_node, concatenations_have_any_number_of_inputs) {
+  onnx_graph g;
+  g.input("x").output("y");
+  g.node("Concat", {}, {"y"}).with("axis", -1);
+  for (int i = 0; i < 200; ++i) g.graph().mutable_node(0)->add_input("x");
+  const auto y = result(g, {{"x", counted({2, 1})}});
+  ASSERT_EQ(y.shape(), (extents{2, 200}));
+  std::vector<float> expected(400);
+  std::fill(expected.begin() + 200, expected.end(), 1.0F);
+  EXPECT_EQ(y.to_vector<float>(), expected);
 }
 
 TEST_P(models_of_one_node, reductions_of_nothing_have_values) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/models/tensor_difference.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -63,13 +64,15 @@ std::string difference(const host_tensor& found, const host_tensor& expected,
     return "other elements";
   }
   const auto others = reals_of(found);
+  auto relative = allowed.relative;
+  if (expected.type() == element_type::bf16) relative = std::max(relative, 0x1p-6);
+  if (expected.type() == element_type::f16) relative = std::max(relative, 0x1p-9);
   std::size_t count = 0;
   std::string first;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const bool equal = others[i] == numbers[i] ||
-                       (std::isnan(others[i]) && std::isnan(numbers[i])) ||
-                       std::abs(others[i] - numbers[i]) <=
-                           allowed.absolute + allowed.relative * std::abs(numbers[i]);
+    const bool equal =
+        others[i] == numbers[i] || (std::isnan(others[i]) && std::isnan(numbers[i])) ||
+        std::abs(others[i] - numbers[i]) <= allowed.absolute + relative * std::abs(numbers[i]);
     // An infinite bound allows nothing else.
     if (equal && std::isfinite(others[i]) == std::isfinite(numbers[i])) continue;
     if (count++ == 0) {
