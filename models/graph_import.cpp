@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph_import.hpp"
 
-#include "models/tensor_reader.hpp"
-
 #include <sluice/models/model.hpp>
 
 #include <algorithm>
@@ -75,7 +73,7 @@ results graph_import::import_model(std::map<std::string, value> inputs) {
 results graph_import::import_graph(const onnx::GraphProto& graph, visible_values& visible) {
   if (++depth_ > max_depth) throw error(errc::unsupported, "graphs are nested too deep");
   for (const auto& tensor : graph.initializer()) {
-    visible.values.insert_or_assign(tensor.name(), value(scope_, read_tensor(tensor)));
+    visible.values.insert_or_assign(tensor.name(), value(scope_, file_.constant(tensor)));
   }
   if (graph.sparse_initializer_size() != 0) throw error(errc::unsupported, "sparse initializers");
   for (const auto& message : graph.node()) import_node(message, visible);
@@ -91,6 +89,7 @@ results graph_import::import_graph(const onnx::GraphProto& graph, visible_values
 
 void graph_import::import_node(const onnx::NodeProto& message, visible_values& visible) {
   try {
+    if (++nodes_ > max_nodes) throw error(errc::unsupported, "the program has too many nodes");
     std::vector<std::optional<value>> inputs;
     input_numbers sources;
     for (const auto& name : message.input()) {
@@ -116,7 +115,9 @@ void graph_import::import_node(const onnx::NodeProto& message, visible_values& v
       }
       const auto& output = outputs[static_cast<std::size_t>(i)];
       output.add_sources(sources);
-      visible.values.insert_or_assign(message.output(i), output);
+      if (!visible.values.emplace(message.output(i), output).second) {
+        throw invalid_argument(message.output(i), "has a value already");
+      }
     }
   } catch (const unbound_inputs& e) {
     throw unbound_inputs(label(message) + ": " + e.what(), e.names(), e.where());

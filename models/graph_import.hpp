@@ -44,6 +44,8 @@ class graph_import {
   };
   /// Nodes of functions and of graphs within nodes may be nested so deep.
   static constexpr int max_depth = 64;
+  /// A program consists of so many nodes, with those of functions and of unrolled loops.
+  static constexpr std::size_t max_nodes = 200'000;
 
   [[nodiscard]] results import_graph(const onnx::GraphProto& graph, visible_values& visible);
   void import_node(const onnx::NodeProto& message, visible_values& visible);
@@ -66,6 +68,7 @@ class graph_import {
   std::vector<std::string> input_names_;
   std::map<std::string, std::int64_t> opsets_;
   int depth_ = 0;
+  std::size_t nodes_ = 0;
 };
 
 }  // namespace sluice::models

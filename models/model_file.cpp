@@ -2,6 +2,7 @@
 #include "models/model_file.hpp"
 
 #include "models/element_types.hpp"
+#include "models/tensor_reader.hpp"
 
 #include <set>
 
@@ -18,7 +19,10 @@ model_value read_declaration(const onnx::ValueInfoProto& message) {
   auto& shape = result.shape.emplace();
   for (const auto& dimension : type.shape().dim()) {
     auto& extent = shape.emplace_back();
-    if (dimension.has_dim_value()) extent.extent = dimension.dim_value();
+    // PaddlePaddle writes -1 for a free extent.
+    if (dimension.has_dim_value() && dimension.dim_value() >= 0) {
+      extent.extent = dimension.dim_value();
+    }
     if (dimension.has_dim_param()) extent.symbol = dimension.dim_param();
   }
   return result;
@@ -38,6 +42,13 @@ model_file::model_file(onnx::ModelProto message, std::string name)
   for (const auto& function : message_.functions()) {
     functions_.emplace(std::pair(function.domain(), function.name()), &function);
   }
+}
+
+host_tensor model_file::constant(const onnx::TensorProto& tensor) const {
+  const std::lock_guard lock(mutex_);
+  auto& elements = constants_[&tensor];
+  if (!elements) elements = read_tensor(tensor);
+  return elements;
 }
 
 const onnx::FunctionProto* model_file::find_function(const std::string& domain,

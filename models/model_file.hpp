@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,9 @@ class model_file {
   /// The function of the model with this name; nullptr if there is none.
   [[nodiscard]] const onnx::FunctionProto* find_function(const std::string& domain,
                                                          const std::string& name) const;
+  /// The elements of a constant of this model, read once and shared by its programs.
+  /// @throws error as `read_tensor`
+  [[nodiscard]] host_tensor constant(const onnx::TensorProto& tensor) const;
   /// Computes constants.
   [[nodiscard]] host_evaluation& evaluation() const noexcept { return evaluation_; }
 
@@ -39,6 +44,8 @@ class model_file {
   std::vector<model_value> inputs_;
   std::vector<model_value> outputs_;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<const onnx::TensorProto*, host_tensor> constants_;
   mutable host_evaluation evaluation_;
 };
 

@@ -158,7 +158,7 @@ std::pair<value, value> by_steps(const node& n, const attention_heads& h, double
 
 results import_attention(const node& n) {
   const auto h = read_heads(n);
-  if (h.q.extent(1) % h.k.extent(1) != 0)
+  if (h.k.extent(1) == 0 || h.q.extent(1) % h.k.extent(1) != 0)
     throw n.refusal("K", "its heads do not divide those of Q");
   const auto scale = n.attribute("scale", 1 / std::sqrt(static_cast<double>(h.q.extent(3))));
   const bool fused = n.attribute("softcap", 0.0) <= 0 && !n.has_output(3) &&

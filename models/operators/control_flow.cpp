@@ -42,6 +42,9 @@ results import_loop(const node& n) {
     const auto after = n.import_subgraph("body", inputs);
     const auto& condition = after[0].known();
     if (!condition) throw n.unsupported("body", "its condition depends on data");
+    if (condition.type() != element_type::boolean || condition.size() != 1) {
+      throw n.refusal("body", "its condition is not one boolean");
+    }
     goes_on = condition.values<bool>()[0];
     for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = after[i + 1];
     for (std::size_t i = 0; i < collected.size(); ++i) {

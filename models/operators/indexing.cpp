@@ -77,7 +77,9 @@ results import_one_hot(const node& n) {
   auto indices = n.input(0);
   if (indices.type() != element_type::i32) indices = n.cast_to(indices, element_type::i64);
   const auto depth = n.reals(1, "depth");
-  if (depth.size() != 1) throw n.refusal("depth", "is not one number");
+  if (depth.size() != 1 || !(depth.front() >= 0 && depth.front() < 0x1p53)) {
+    throw n.refusal("depth", "is not one number of at least 0");
+  }
   const auto hot = n.add(one_hot{.indices = indices,
                                  .depth = static_cast<std::int64_t>(depth.front()),
                                  .axis = n.attribute("axis", std::int64_t{-1}),

@@ -27,7 +27,9 @@ results import_concat(const node& n) {
 std::vector<std::int64_t> parts_of(const node& n, std::int64_t extent) {
   if (const auto stated = n.integers_of(1, "split")) return *stated;
   const auto count = n.attribute("num_outputs", static_cast<std::int64_t>(n.output_count()));
-  if (count < 1) throw n.refusal("num_outputs", "is less than 1");
+  if (count < 1 || count > static_cast<std::int64_t>(n.output_count())) {
+    throw n.refusal("num_outputs", "is not the number of outputs");
+  }
   // The last part is smaller if the extent is not a multiple.
   const auto part = (extent + count - 1) / count;
   std::vector<std::int64_t> parts;

@@ -148,6 +148,7 @@ results import_col2im(const node& n) {
   // From (N, C · k1 … kd, L1 … Ld · inner) to (N, C · k1 … k(d-1), L1 … L(d-1) · Dd · inner).
   std::int64_t inner = 1;
   for (auto d = rank; d-- > 0;) {
+    if (strides[d] < 1) throw n.refusal("strides", "has a number below 1");
     const auto reach = dilations[d] * (block[d] - 1) + 1;
     const auto windows = (size[d] + pads[d] + pads[rank + d] - reach) / strides[d] + 1;
     const auto images = x.extent(0);

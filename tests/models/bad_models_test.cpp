@@ -52,6 +52,11 @@ TEST(bad_models, are_refused_by_node_and_attribute) {
   expect_refusal(errc::unsupported, "(Relu): output 1", [](onnx_graph& g) {
     g.node("Relu", {"x"}, {"y", "z"});
   });
+  expect_refusal(errc::invalid_argument, "(Relu): z: has a value already", [](onnx_graph& g) {
+    g.node("Neg", {"x"}, {"z"});
+    g.node("Relu", {"x"}, {"z"});
+    g.node("Neg", {"z"}, {"y"});
+  });
   // A cycle: the first node of it has an input without a value.
   expect_refusal(errc::invalid_argument, "b: the input has no value", [](onnx_graph& g) {
     g.node("Add", {"x", "b"}, {"a"});
@@ -71,6 +76,28 @@ TEST(bad_models, nest_functions_only_so_deep) {
     add_node(function, "endless", {"a"}, {"b"});
     function.mutable_node(0)->set_domain("own");
     g.node("endless", {"x"}, {"y"});
+    g.graph().mutable_node(0)->set_domain("own");
+  });
+}
+
+TEST(bad_models, do_not_grow_without_bound) {
+  // Each function calls the next one ten times.
+  expect_refusal(errc::unsupported, "too many nodes", [](onnx_graph& g) {
+    for (int level = 0; level < 8; ++level) {
+      auto& function = *g.message().add_functions();
+      function.set_domain("own");
+      function.set_name("level" + std::to_string(level));
+      function.add_input("a");
+      function.add_output("b0");
+      function.add_opset_import()->set_version(17);
+      function.add_opset_import()->set_domain("own");
+      const auto next = level == 7 ? "Neg" : "level" + std::to_string(level + 1);
+      for (int call = 0; call < 10; ++call) {
+        add_node(function, next.c_str(), {"a"}, {("b" + std::to_string(call)).c_str()});
+        if (level < 7) function.mutable_node(call)->set_domain("own");
+      }
+    }
+    g.node("level0", {"x"}, {"y"});
     g.graph().mutable_node(0)->set_domain("own");
   });
 }

@@ -115,6 +115,20 @@ TEST_P(networks, with_attention_of_steps_are_that_of_the_operator) {
   expect_near(run(whole.make(), inputs).front(), run(steps.make(), inputs).front(), 1e-5);
 }
 
+TEST_P(networks, have_ten_thousand_nodes) {
+  onnx_graph g;
+  g.input("x").output("y").constant("one", {1}, {});
+  const int count = 10000;
+  std::string last = "x";
+  for (int i = 0; i < count; ++i) {
+    const auto name = i + 1 == count ? std::string("y") : "n" + std::to_string(i);
+    g.node("Add", {last.c_str(), "one"}, {name.c_str()});
+    last = name;
+  }
+  const auto results = run(g.make(), {{"x", host_tensor(std::vector<float>{0.5F})}});
+  EXPECT_EQ(results.front().to_vector<float>(), std::vector<float>{count + 0.5F});
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, networks, every_device(), parameter_name);
 
 }  // namespace
