@@ -86,7 +86,7 @@ results import_hardmax(const node& n) {
       .reshape(shape);
 }
 
-constexpr std::array entries{
+constexpr std::array activation_entries{
     operator_entry{"Celu", import_with_alpha<unary_function::celu>},
     operator_entry{"Clip", import_clip},
     operator_entry{"Elu", import_with_alpha<unary_function::elu>},
@@ -111,7 +111,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> activation_operators() {
-  return entries;
+  return activation_entries;
 }
 
 }  // namespace sluice::models

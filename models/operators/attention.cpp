@@ -193,7 +193,7 @@ results import_rotary_embedding(const node& n) {
                                 .interleaved = n.attribute("interleaved", std::int64_t{0}) != 0});
 }
 
-constexpr std::array entries{
+constexpr std::array attention_entries{
     operator_entry{"Attention", import_attention, 23},
     operator_entry{"RotaryEmbedding", import_rotary_embedding, 23},
 };
@@ -201,7 +201,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> attention_operators() {
-  return entries;
+  return attention_entries;
 }
 
 }  // namespace sluice::models

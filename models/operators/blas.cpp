@@ -90,7 +90,7 @@ results import_einsum(const node& n) {
   return sum_products(n, n.attribute("equation", ""), n.all_inputs());
 }
 
-constexpr std::array entries{
+constexpr std::array blas_entries{
     operator_entry{"Einsum", import_einsum},
     operator_entry{"Gemm", import_gemm},
     operator_entry{"MatMul", import_matmul},
@@ -101,7 +101,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> blas_operators() {
-  return entries;
+  return blas_entries;
 }
 
 }  // namespace sluice::models

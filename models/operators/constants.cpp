@@ -88,7 +88,7 @@ results import_dropout(const node& n) {
   return {n.input(0), n.add(fill{.value = 1, .shape = n.input(0).shape(), .type = type})};
 }
 
-constexpr std::array entries{
+constexpr std::array constant_entries{
     operator_entry{"BitCast", import_bit_cast},
     operator_entry{"Cast", import_cast},
     operator_entry{"CastLike", import_cast_like},
@@ -103,7 +103,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> constant_operators() {
-  return entries;
+  return constant_entries;
 }
 
 }  // namespace sluice::models

@@ -142,7 +142,7 @@ results import_batched_scan(const node& n) {
   return all;
 }
 
-constexpr std::array entries{
+constexpr std::array control_flow_entries{
     operator_entry{"If", import_if, 1, folding::never},
     operator_entry{"Loop", import_loop, 1, folding::never},
     operator_entry{"Scan", import_batched_scan, 8, folding::never},
@@ -152,7 +152,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> control_flow_operators() {
-  return entries;
+  return control_flow_entries;
 }
 
 }  // namespace sluice::models

@@ -121,7 +121,7 @@ results import_quantized_convolution(const node& n) {
                         .type = n.input(7).type()});
 }
 
-constexpr std::array entries{
+constexpr std::array convolution_entries{
     operator_entry{"Conv", import_conv},
     operator_entry{"ConvInteger", import_integer_convolution},
     operator_entry{"QLinearConv", import_quantized_convolution},
@@ -130,7 +130,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> convolution_operators() {
-  return entries;
+  return convolution_entries;
 }
 
 }  // namespace sluice::models

@@ -77,7 +77,7 @@ results import_where(const node& n) {
   return n.add(where{.condition = n.input(0), .a = n.input(1), .b = n.input(2)});
 }
 
-constexpr std::array entries{
+constexpr std::array elementwise_entries{
     operator_entry{"Abs", import_unary<unary_function::abs>},
     operator_entry{"Acos", import_unary<unary_function::acos>},
     operator_entry{"Acosh", import_unary<unary_function::acosh>},
@@ -133,7 +133,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> elementwise_operators() {
-  return entries;
+  return elementwise_entries;
 }
 
 }  // namespace sluice::models

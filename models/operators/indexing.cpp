@@ -89,7 +89,7 @@ results import_one_hot(const node& n) {
   return n.add(where{.condition = hot, .a = numbers.select(0, 1), .b = numbers.select(0, 0)});
 }
 
-constexpr std::array entries{
+constexpr std::array indexing_entries{
     operator_entry{"Gather", import_gather},
     operator_entry{"GatherElements", import_gather_elements},
     operator_entry{"GatherND", import_gather_nd},
@@ -103,7 +103,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> indexing_operators() {
-  return entries;
+  return indexing_entries;
 }
 
 }  // namespace sluice::models

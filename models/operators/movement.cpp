@@ -183,7 +183,7 @@ results import_reverse_sequence(const node& n) {
                                 .batch_axis = n.attribute("batch_axis", std::int64_t{1})});
 }
 
-constexpr std::array entries{
+constexpr std::array movement_entries{
     operator_entry{"CenterCropPad", import_center_crop_pad},
     operator_entry{"Concat", import_concat},
     operator_entry{"DepthToSpace", import_depth_to_space},
@@ -199,7 +199,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> movement_operators() {
-  return entries;
+  return movement_entries;
 }
 
 }  // namespace sluice::models

@@ -122,7 +122,7 @@ results import_softmax(const node& n) {
   return n.add(Operation{.x = x.reshape({rows, -1}), .axis = 1}).reshape(shape);
 }
 
-constexpr std::array entries{
+constexpr std::array normalization_entries{
     operator_entry{"BatchNormalization", import_batch_norm},
     operator_entry{"GroupNormalization", import_group_norm},
     operator_entry{"InstanceNormalization", import_instance_norm},
@@ -138,7 +138,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> normalization_operators() {
-  return entries;
+  return normalization_entries;
 }
 
 }  // namespace sluice::models

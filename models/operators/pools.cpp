@@ -173,7 +173,7 @@ results import_col2im(const node& n) {
   return x.reshape(shape);
 }
 
-constexpr std::array entries{
+constexpr std::array pooling_entries{
     operator_entry{"AveragePool", import_average_pool},
     operator_entry{"Col2Im", import_col2im},
     operator_entry{"GlobalAveragePool", import_global<reduction::mean>},
@@ -187,7 +187,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> pooling_operators() {
-  return entries;
+  return pooling_entries;
 }
 
 }  // namespace sluice::models

@@ -56,7 +56,7 @@ results import_dynamic_quantize(const node& n) {
   return n.add_all(dynamic_quantize{.x = n.input(0)});
 }
 
-constexpr std::array entries{
+constexpr std::array quantization_entries{
     operator_entry{"DequantizeLinear", import_dequantize},
     operator_entry{"DynamicQuantizeLinear", import_dynamic_quantize},
     operator_entry{"QuantizeLinear", import_quantize},
@@ -65,7 +65,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> quantization_operators() {
-  return entries;
+  return quantization_entries;
 }
 
 }  // namespace sluice::models

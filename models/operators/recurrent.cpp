@@ -52,7 +52,7 @@ struct linear_attention {
   std::optional<value> decay{};
   std::optional<value> beta{};
 };
-value split_heads(const node& n, const value& x, std::int64_t heads) {
+value heads_in_f32(const node& n, const value& x, std::int64_t heads) {
   if (x.rank() != 3 || heads < 1 || x.extent(2) % heads != 0) {
     throw n.refusal("q_num_heads", "does not divide the last dimension");
   }
@@ -61,13 +61,13 @@ value split_heads(const node& n, const value& x, std::int64_t heads) {
 }
 linear_attention read_linear_attention(const node& n, std::int64_t groups) {
   linear_attention read{
-      .q = split_heads(n, n.input(0), n.attribute("q_num_heads", std::int64_t{0})),
-      .k = split_heads(n, n.input(1), groups),
-      .v = split_heads(n, n.input(2), groups)};
+      .q = heads_in_f32(n, n.input(0), n.attribute("q_num_heads", std::int64_t{0})),
+      .k = heads_in_f32(n, n.input(1), groups),
+      .v = heads_in_f32(n, n.input(2), groups)};
   const auto rule = n.attribute("update_rule", "gated_delta");
-  if (rule == "gated" || rule == "gated_delta") read.decay = split_heads(n, n.input(4), groups);
+  if (rule == "gated" || rule == "gated_delta") read.decay = heads_in_f32(n, n.input(4), groups);
   if (rule == "delta" || rule == "gated_delta") {
-    read.beta = split_heads(n, n.input(5), n.input(5).extent(2) == 1 ? 1 : groups);
+    read.beta = heads_in_f32(n, n.input(5), n.input(5).extent(2) == 1 ? 1 : groups);
   }
   return read;
 }
@@ -116,7 +116,7 @@ results import_linear_attention(const node& n) {
   return {n.cast_to(y, n.input(0).type()), n.cast_to(state, type.type())};
 }
 
-constexpr std::array entries{
+constexpr std::array recurrent_entries{
     operator_entry{"CausalConvWithState", import_causal_convolution, 27},
     operator_entry{"LinearAttention", import_linear_attention, 27},
 };
@@ -124,7 +124,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> recurrent_operators() {
-  return entries;
+  return recurrent_entries;
 }
 
 }  // namespace sluice::models

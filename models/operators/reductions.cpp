@@ -116,7 +116,7 @@ results import_top_k(const node& n) {
             .largest = n.attribute("largest", std::int64_t{1}) != 0});
 }
 
-constexpr std::array entries{
+constexpr std::array reduction_entries{
     operator_entry{"ArgMax", import_position<reduction::argmax>},
     operator_entry{"ArgMin", import_position<reduction::argmin>},
     operator_entry{"CumProd", import_cumulative<cumulative_kind::product>},
@@ -137,7 +137,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> reduction_operators() {
-  return entries;
+  return reduction_entries;
 }
 
 }  // namespace sluice::models

@@ -100,7 +100,7 @@ results import_expand(const node& n) {
   return x.broadcast_to(all);
 }
 
-constexpr std::array entries{
+constexpr std::array shape_entries{
     operator_entry{"Expand", import_expand},       operator_entry{"Flatten", import_flatten},
     operator_entry{"Reshape", import_reshape},     operator_entry{"Shape", import_shape},
     operator_entry{"Size", import_size},           operator_entry{"Squeeze", import_squeeze},
@@ -110,7 +110,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> shape_operators() {
-  return entries;
+  return shape_entries;
 }
 
 }  // namespace sluice::models

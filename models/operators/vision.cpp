@@ -237,7 +237,7 @@ results import_roi_align(const node& n) {
                          .half_pixel = transformation == "half_pixel"});
 }
 
-constexpr std::array entries{
+constexpr std::array vision_entries{
     operator_entry{"AffineGrid", import_affine_grid, 20},
     operator_entry{"GridSample", import_grid_sample, 16},
     operator_entry{"Resize", import_upsample, 10},
@@ -249,7 +249,7 @@ constexpr std::array entries{
 }  // namespace
 
 std::span<const operator_entry> vision_operators() {
-  return entries;
+  return vision_entries;
 }
 
 }  // namespace sluice::models
