@@ -187,10 +187,9 @@ value sum_products(const node& n, const std::string& equation, const std::vector
   labels wanted;
   if (arrow == std::string::npos) {  // The labels that occur once, in the order of the alphabet.
     labels letters;
-    const auto whole = left;
-    for (const auto label : whole) {
+    for (const auto label : left) {
       if (std::isalpha(static_cast<unsigned char>(label)) != 0 &&
-          std::count(whole.begin(), whole.end(), label) == 1) {
+          std::count(left.begin(), left.end(), label) == 1) {
         letters += label;
       }
     }

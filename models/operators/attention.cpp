@@ -104,8 +104,8 @@ std::optional<value> visible_positions(const node& n, const attention_heads& h) 
 
 /// What is added to the scores: the mask of the node where keys are visible, elsewhere -infinity.
 std::optional<value> bias_of(const node& n, const attention_heads& h) {
-  const auto mask = mask_of(n, h);
-  const auto visible = visible_positions(n, h);
+  auto mask = mask_of(n, h);
+  auto visible = visible_positions(n, h);
   if (!visible) return mask;
   if (!mask) return visible;
   if (mask->type() == element_type::boolean) return n.add(logical_and(*mask, *visible));
