@@ -3,8 +3,8 @@
 #
 #   always        Threads::Threads  nlohmann_json::nlohmann_json  OpenBLAS::openblas  hwy::hwy
 #                 hwy::hwy_contrib  Random123::random123
-#   if found      Dnnl::dnnl
-#   layer 4       CAF::core, of the CAF that SLUICE_CAF chooses
+#   if found      Dnnl::dnnl  OnnxMessages::onnx (layer 4)
+#   layer 5       CAF::core, of the CAF that SLUICE_CAF chooses
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   CUDA          see SluiceCuda
@@ -20,6 +20,11 @@ find_package(Random123 REQUIRED)
 find_package(Dnnl 2.6)
 if(NOT Dnnl_FOUND)
   message(WARNING "oneDNN 2.6 was not found: dnn requests on the host device will answer `unsupported`")
+endif()
+
+find_package(OnnxMessages)
+if(NOT OnnxMessages_FOUND)
+  message(STATUS "The message classes of ONNX were not found: layer 4, models, is not built")
 endif()
 
 if(SLUICE_BUILD_ACTORS)

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Everything of the layer `models`: ONNX files as programs.
+
+#include <sluice/models/model.hpp>

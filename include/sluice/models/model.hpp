@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/export.hpp>
+#include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+#include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/error.hpp>
+#include <sluice/runtime/source_location.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+namespace models {
+
+class model_file;
+
+}  // namespace models
+
+/// An extent of an input or an output of a model: a number, or a name that stands for any number.
+struct model_dimension {
+  std::optional<std::int64_t> extent{};  ///< the number, if the model states it
+  std::string symbol{};                  ///< the name, if there is one: "batch"
+};
+
+/// An input or an output, as the model declares it.
+struct model_value {
+  std::string name{};                                   ///< its name in the model
+  std::optional<element_type> type{};                   ///< nothing if sluice has no such type
+  std::optional<std::vector<model_dimension>> shape{};  ///< nothing if the model leaves it open
+};
+
+/// A program that computes a model for inputs of certain shapes.
+struct model_program {
+  sluice::program program{};           ///< its inputs and outputs are those below, in order
+  std::vector<std::string> inputs{};   ///< inputs of the model that are not bound by value
+  std::vector<std::string> outputs{};  ///< outputs of the model
+  std::vector<tensor_spec> results{};  ///< properties of the outputs
+};
+
+/// The shape of a result, or a parameter of an operation, depends on elements of inputs. They must
+/// be bound by value; see `model::program_for`.
+class SLUICE_EXPORT unbound_inputs : public error {
+ public:
+  /// The error `invalid_argument` with this text, about the inputs `names`.
+  unbound_inputs(const std::string& message, std::vector<std::string> names,
+                 source_location location = source_location::current())
+      : error(errc::invalid_argument, message, location),
+        names_(std::make_shared<const std::vector<std::string>>(std::move(names))) {}
+
+  /// The inputs, in the order of the model.
+  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return *names_; }
+
+ private:
+  std::shared_ptr<const std::vector<std::string>> names_;
+};
+
+/// A model in the format of ONNX, of which programs are made.
+///
+///     const auto classifier = model::open("classifier.onnx");
+///     const auto image = tensor_spec::row_major(element_type::f32, {1, 3, 224, 224});
+///     const model_program made = classifier.program_for({{"image", image}});
+///     request(self, programs, caf::infinite, run_to_host{made.program, {pixels}})
+///
+/// Copies share the model. Thread-safe.
+class SLUICE_EXPORT model {
+ public:
+  /// Reads a file.
+  /// @throws error `invalid_argument` if there is no such file, or it is not a model
+  [[nodiscard]] static model open(const std::filesystem::path& path);
+  /// Reads a model from memory. `name` stands for the file in errors.
+  /// @throws error `invalid_argument` if the bytes are not a model
+  [[nodiscard]] static model parse(std::span<const std::byte> bytes, std::string name = "model");
+
+  /// The inputs that have no value in the model itself, in order.
+  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept;
+  /// The outputs, in order.
+  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept;
+
+  /// Makes the program for inputs with these properties, by name; runs give them in row-major
+  /// order.
+  ///
+  /// What depends on shapes alone is computed while the program is made: shapes of reshaped
+  /// tensors, for example. `values` binds inputs by value. They become constants, what depends on
+  /// them alone is computed at once, and the program has no such inputs. Where a shape or a
+  /// parameter depends on the elements of an input, that input must be bound.
+  /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
+  /// not fit its declaration
+  /// @throws error `unsupported` with the name of a node that sluice cannot compute, and
+  /// `invalid_argument` if a node is not valid
+  /// @throws unbound_inputs if inputs must be bound
+  [[nodiscard]] model_program program_for(
+      const std::map<std::string, tensor_spec>& specs,
+      const std::map<std::string, host_tensor>& values = {}) const;
+
+ private:
+  explicit model(std::shared_ptr<const models::model_file> file) noexcept;
+
+  std::shared_ptr<const models::model_file> file_;
+};
+
+}  // namespace sluice

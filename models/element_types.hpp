@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/runtime/element_type.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice::models {
+
+/// The element type with this number in `TensorProto::DataType` of ONNX; nothing if sluice has
+/// none.
+[[nodiscard]] std::optional<element_type> find_element_type(std::int64_t number) noexcept;
+/// Likewise. @throws error `unsupported` with the name of the type in ONNX
+[[nodiscard]] element_type require_element_type(std::int64_t number);
+
+}  // namespace sluice::models

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "models/host_evaluation.hpp"
+#include "models/messages.hpp"
+
+#include <sluice/models/model.hpp>
+#include <sluice/operations/host_tensor.hpp>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice::models {
+
+/// A model that has been read. Immutable, and thread-safe.
+class model_file {
+ public:
+  /// @throws error `invalid_argument` if the message is not a model
+  model_file(onnx::ModelProto message, std::string name);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const onnx::ModelProto& message() const noexcept { return message_; }
+  [[nodiscard]] const onnx::GraphProto& graph() const noexcept { return message_.graph(); }
+  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept { return inputs_; }
+  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept { return outputs_; }
+  /// The function of the model with this name; nullptr if there is none.
+  [[nodiscard]] const onnx::FunctionProto* find_function(const std::string& domain,
+                                                         const std::string& name) const;
+  /// The elements of a constant of this model, read once and shared by its programs.
+  /// @throws error as `read_tensor`
+  [[nodiscard]] host_tensor constant(const onnx::TensorProto& tensor) const;
+  /// Computes constants.
+  [[nodiscard]] host_evaluation& evaluation() const noexcept { return evaluation_; }
+
+ private:
+  onnx::ModelProto message_;
+  std::string name_;
+  std::vector<model_value> inputs_;
+  std::vector<model_value> outputs_;
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<const onnx::TensorProto*, host_tensor> constants_;
+  mutable host_evaluation evaluation_;
+};
+
+}  // namespace sluice::models

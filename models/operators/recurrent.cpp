@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers with a state that goes from one element of a sequence to the next.
+#include "models/join.hpp"
+#include "models/operator_table.hpp"
+
+#include <sluice/operations/binary.hpp>
+#include <sluice/operations/blas.hpp>
+#include <sluice/operations/concatenate.hpp>
+#include <sluice/operations/dnn.hpp>
+#include <sluice/operations/transfer.hpp>
+#include <sluice/operations/unary.hpp>
+
+#include <array>
+#include <cmath>
+
+namespace sluice::models {
+
+namespace {
+
+/// A convolution of each channel of (B, C, L) that sees no later elements. The state is the last
+/// k - 1 elements.
+results import_causal_convolution(const node& n) {
+  const auto& x = n.input(0);
+  const auto& filters = n.input(1);
+  if (x.rank() != 3 || filters.rank() != 3) throw n.refusal("input", "has not three dimensions");
+  const auto state = filters.extent(2) - 1;
+  const auto before =
+      n.has_input(3)
+          ? n.input(3)
+          : n.add(fill{
+                .value = 0, .shape = extents{x.extent(0), x.extent(1), state}, .type = x.type()});
+  const auto padded = state == 0 ? x : n.add(concatenate{.x = {before, x}, .axis = 2});
+  const auto activation = n.attribute("activation", "none");
+  const bool silu = activation == "silu" || activation == "swish";
+  if (!silu && activation != "none") throw n.unsupported("activation", "is '" + activation + "'");
+  const auto y =
+      n.add(conv2d{.x = padded.unsqueeze(2),
+                   .w = filters.unsqueeze(2),
+                   .bias = n.optional_input(2),
+                   .geometry = {.groups = x.extent(1)},
+                   .activation = silu ? sluice::activation::silu : sluice::activation::none});
+  const auto length = padded.extent(2);
+  return {n.dense(y).reshape({y.extent(0), y.extent(1), y.extent(3)}),
+          padded.slice(2, length - state, length)};
+}
+
+/// What the turns of a linear attention read, in f32, of the shapes (B, H, T, D).
+struct linear_attention {
+  value q;
+  value k;
+  value v;
+  std::optional<value> decay{};
+  std::optional<value> beta{};
+};
+value heads_in_f32(const node& n, const value& x, std::int64_t heads) {
+  if (x.rank() != 3 || heads < 1 || x.extent(2) % heads != 0) {
+    throw n.refusal("q_num_heads", "does not divide the last dimension");
+  }
+  const auto split = x.reshape({x.extent(0), x.extent(1), heads, x.extent(2) / heads});
+  return n.cast_to(split.permute({0, 2, 1, 3}), element_type::f32);
+}
+linear_attention read_linear_attention(const node& n, std::int64_t groups) {
+  linear_attention read{
+      .q = heads_in_f32(n, n.input(0), n.attribute("q_num_heads", std::int64_t{0})),
+      .k = heads_in_f32(n, n.input(1), groups),
+      .v = heads_in_f32(n, n.input(2), groups)};
+  const auto rule = n.attribute("update_rule", "gated_delta");
+  if (rule == "gated" || rule == "gated_delta") read.decay = heads_in_f32(n, n.input(4), groups);
+  if (rule == "delta" || rule == "gated_delta") {
+    read.beta = heads_in_f32(n, n.input(5), n.input(5).extent(2) == 1 ? 1 : groups);
+  }
+  return read;
+}
+/// The state of the shape (B, H, D, E) after one element: it decays, and the product of a key and a
+/// value is added, of which the value that the state has for the key is subtracted.
+value next_state(const node& n, const linear_attention& a, const value& state, std::int64_t turn) {
+  const auto row = [&](const value& x) {
+    return x.slice(2, turn, turn + 1);
+  };
+  auto decayed = state;
+  if (a.decay) {
+    decayed = n.add(multiply(state, n.add(exp(row(*a.decay))).transposed()));
+  }
+  auto v = row(a.v);
+  if (a.beta) {
+    const auto known = n.add(gemm{.a = row(a.k), .b = decayed});
+    v = n.add(multiply(row(*a.beta), n.add(subtract(v, known))));
+  }
+  return n.add(add(decayed, n.add(multiply(row(a.k).transposed(), v))));
+}
+results import_linear_attention(const node& n) {
+  const auto groups = n.attribute("kv_num_heads", std::int64_t{0});
+  const auto a = read_linear_attention(n, groups);
+  const auto batch = a.q.extent(0);
+  const auto heads = a.q.extent(1);
+  const auto keys = a.k.extent(3);
+  const auto values = a.v.extent(3);
+  if (heads % groups != 0 || a.q.extent(3) != keys) throw n.refusal("q_num_heads", "does not fit");
+  const auto turns = a.q.extent(2);
+  if (turns > 1024) throw n.unsupported("query", "more than 1024 turns");
+  auto scale = n.attribute("scale", 0.0);
+  if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(keys));
+  auto state = n.has_input(3)
+                   ? n.cast_to(n.input(3), element_type::f32)
+                   : n.add(fill{.value = 0, .shape = extents{batch, groups, keys, values}});
+  std::vector<value> outputs;
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    state = next_state(n, a, state, turn);
+    // The heads of a group share its state.
+    const auto q =
+        n.dense(a.q.slice(2, turn, turn + 1)).reshape({batch, groups, heads / groups, keys});
+    outputs.push_back(n.add(gemm{.a = q, .b = state, .alpha = scale}).reshape({batch, 1, -1}));
+  }
+  const auto y = concatenate_values(n, std::move(outputs), 1);
+  const auto& type = n.has_input(3) ? n.input(3) : n.input(0);
+  return {n.cast_to(y, n.input(0).type()), n.cast_to(state, type.type())};
+}
+
+constexpr std::array recurrent_entries{
+    operator_entry{"CausalConvWithState", import_causal_convolution, 27},
+    operator_entry{"LinearAttention", import_linear_attention, 27},
+};
+
+}  // namespace
+
+std::span<const operator_entry> recurrent_operators() {
+  return recurrent_entries;
+}
+
+}  // namespace sluice::models

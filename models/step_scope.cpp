@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/step_scope.hpp"
+
+#include <sluice/operations/elementwise.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace sluice::models {
+
+tensor_spec spec_of(const tensor_layout& layout) noexcept {
+  auto alignment = tensor_spec::max_alignment;
+  while (layout.offset() % alignment != 0) alignment /= 2;
+  return {layout.type(), layout.shape(), layout.strides(), alignment};
+}
+
+value step_scope::input(const std::string& name, const tensor_spec& spec) {
+  const tensor_layout layout(spec.type, spec.shape);
+  value added(*this, builder_.input(name), layout);
+  record(added.in_program(), layout);
+  return added;
+}
+
+program_value step_scope::constant(const host_tensor& elements) {
+  auto added = builder_.constant("constant " + std::to_string(constants_++), elements);
+  record(added, tensor_layout(elements.type(), elements.shape()));
+  return added;
+}
+
+void step_scope::record(const program_value& added, const tensor_layout& layout) {
+  specs_.insert_or_assign(operand(added).reference().index, spec_of(layout));
+}
+
+std::vector<std::optional<tensor_spec>> step_scope::specs_of(
+    std::span<const named_operand> operands) const {
+  std::vector<std::optional<tensor_spec>> specs(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (*operands[i].value) specs[i] = specs_.at(operands[i].value->reference().index);
+  }
+  return specs;
+}
+
+std::vector<std::optional<tensor_layout>> step_scope::result_layouts(const inference& inferred) {
+  std::vector<std::optional<tensor_layout>> layouts;
+  for (const auto& use : inferred.uses()) {
+    if (use.operand.role != member_role::output) continue;
+    auto& layout = layouts.emplace_back();
+    if (use.spec) layout.emplace(use.spec->type, use.spec->shape, use.spec->strides);
+  }
+  return layouts;
+}
+
+results step_scope::record_results(const std::vector<program_value>& added,
+                                   const std::vector<std::optional<tensor_layout>>& layouts) {
+  results all;
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    // An output that the operation leaves out has no layout, and nothing uses it.
+    const auto layout = layouts[i].value_or(tensor_layout());
+    all.emplace_back(*this, added[i], layout);
+    record(added[i], layout);
+    is_result_.insert_or_assign(operand(added[i]).reference().index, true);
+  }
+  return all;
+}
+
+value step_scope::as_output(const value& output) {
+  const auto index = operand(output).reference().index;
+  // A view of a result would do, but an output is row-major for its reader anyway.
+  if (is_result_.contains(index)) return output;
+  return add(strided_copy{.x = output});
+}
+
+program step_scope::build(const std::vector<value>& outputs) && {
+  std::vector<program_value> values;
+  values.reserve(outputs.size());
+  for (const auto& output : outputs) values.push_back(output.in_program());
+  return std::move(builder_).build(values);
+}
+
+}  // namespace sluice::models

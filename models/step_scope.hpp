@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "models/value.hpp"
+
+#include <sluice/operations/inference.hpp>
+#include <sluice/operations/launch_descriptor.hpp>
+#include <sluice/operations/members.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
+#include <sluice/operations/operation_result.hpp>
+#include <sluice/operations/program.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice::models {
+
+/// A program that is being made, with the layouts of its values. A `program_builder` alone knows no
+/// shapes; here each step is inferred when it is added, so a node is refused where it stands.
+class step_scope {
+ public:
+  step_scope() = default;
+  step_scope(const step_scope&) = delete;
+  step_scope& operator=(const step_scope&) = delete;
+  ~step_scope() = default;
+
+  /// The name of the steps that are added next.
+  void name_steps(std::string name) { name_ = std::move(name); }
+
+  /// An input of the program.
+  [[nodiscard]] value input(const std::string& name, const tensor_spec& spec);
+  /// A constant of the program.
+  [[nodiscard]] program_value constant(const host_tensor& elements);
+  /// States the layout of a value of the program.
+  void record(const program_value& added, const tensor_layout& layout);
+
+  /// Adds a step with one result.
+  template <class Operation>
+  [[nodiscard]] value add(Operation operation) {
+    static_assert(!sluice::detail::has_several_results<Operation>());
+    return add_all(std::move(operation)).front();
+  }
+  /// Adds a step, and returns all of its results, in order.
+  template <class Operation>
+  [[nodiscard]] results add_all(Operation operation) {
+    auto operands = sluice::detail::operands_of(operation);
+    const auto specs = specs_of(operands);
+    inference_for<Operation> inferred(operands, specs);
+    call_storage call;
+    sluice::detail::find_descriptor(operation).infer(&operation, inferred, call);
+    inferred.require_results();
+    const auto layouts = result_layouts(inferred);
+    if constexpr (sluice::detail::has_several_results<Operation>()) {
+      return record_results(builder_.add(name_, std::move(operation)), layouts);
+    } else {
+      return record_results({builder_.add(name_, std::move(operation))}, layouts);
+    }
+  }
+  /// The value, or a copy of it if it is no result of a step and so can be no output.
+  [[nodiscard]] value as_output(const value& output);
+  [[nodiscard]] program build(const std::vector<value>& outputs) &&;
+
+ private:
+  [[nodiscard]] std::vector<std::optional<tensor_spec>> specs_of(
+      std::span<const named_operand> operands) const;
+  [[nodiscard]] static std::vector<std::optional<tensor_layout>> result_layouts(
+      const inference& inferred);
+  [[nodiscard]] results record_results(const std::vector<program_value>& added,
+                                       const std::vector<std::optional<tensor_layout>>& layouts);
+
+  program_builder builder_;
+  std::string name_;
+  std::uint32_t constants_ = 0;
+  std::unordered_map<std::uint32_t, tensor_spec> specs_;  // by value of the program
+  std::unordered_map<std::uint32_t, bool> is_result_;
+};
+
+/// The properties of a value with this layout, in memory as it is allocated.
+[[nodiscard]] tensor_spec spec_of(const tensor_layout& layout) noexcept;
+
+}  // namespace sluice::models

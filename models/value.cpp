@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/value.hpp"
+
+#include "models/step_scope.hpp"
+
+#include <sluice/operations/elementwise.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace sluice::models {
+
+value::value(step_scope& scope, host_tensor elements)
+    : scope_(&scope), state_(std::make_shared<state>()) {
+  state_->layout = tensor_layout(elements.type(), elements.shape());
+  state_->known = std::move(elements);
+}
+
+value::value(step_scope& scope, program_value in_program, const tensor_layout& layout)
+    : scope_(&scope), state_(std::make_shared<state>()) {
+  state_->in_program = std::move(in_program);
+  state_->layout = layout;
+}
+
+void value::add_sources(const input_numbers& sources) const {
+  if (state_->known) return;
+  input_numbers all;
+  std::set_union(state_->sources.begin(), state_->sources.end(), sources.begin(), sources.end(),
+                 std::back_inserter(all));
+  state_->sources = std::move(all);
+}
+
+const program_value& value::in_program() const {
+  if (!state_->in_program) state_->in_program = scope_->constant(state_->known);
+  return *state_->in_program;
+}
+
+value value::view(program_value viewed, const tensor_layout& layout) const {
+  value result(*scope_, std::move(viewed), layout);
+  scope_->record(*result.state_->in_program, layout);
+  result.state_->sources = state_->sources;
+  return result;
+}
+
+value value::reshape(const extents& shape) const {
+  if (state_->known) {
+    const auto target = state_->layout.reshape(shape).shape();
+    return {*scope_, state_->known.reshape(target)};
+  }
+  std::optional<tensor_layout> reshaped;
+  try {
+    reshaped = state_->layout.reshape(shape);
+  } catch (const error& e) {
+    if (e.code() != errc::unsupported) throw;
+  }
+  if (reshaped) return view(in_program().reshape(reshaped->shape()), *reshaped);
+  const auto copy = scope_->add(strided_copy{.x = *this});
+  copy.add_sources(state_->sources);
+  return copy.reshape(shape);
+}
+value value::permute(const extents& axes) const {
+  return view(in_program().permute(axes), state_->layout.permute(axes));
+}
+value value::transposed() const {
+  return view(in_program().transposed(), state_->layout.transposed());
+}
+value value::slice(std::size_t axis, std::int64_t first, std::int64_t last,
+                   std::int64_t step) const {
+  return view(in_program().slice(axis, first, last, step),
+              state_->layout.slice(axis, first, last, step));
+}
+value value::select(std::size_t axis, std::int64_t index) const {
+  return view(in_program().select(axis, index), state_->layout.select(axis, index));
+}
+value value::broadcast_to(const extents& shape) const {
+  return view(in_program().broadcast_to(shape), state_->layout.broadcast_to(shape));
+}
+value value::reinterpret(element_type type) const {
+  return view(in_program().reinterpret(type), state_->layout.reinterpret(type));
+}
+value value::unsqueeze(std::size_t axis) const {
+  auto shape = this->shape();
+  shape.push_back(1);
+  std::copy_backward(shape.begin() + axis, shape.end() - 1, shape.data() + shape.size());
+  shape[axis] = 1;
+  return reshape(shape);
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that is not valid gets one error, which names the node and the attribute.
+#include "models/operator_table.hpp"
+#include "models/tensor_reader.hpp"
+#include "tests/models/model_device_test.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <functional>
+#include <string>
+
+namespace sluice::test {
+namespace {
+
+/// The error of a model with one node after its change.
+void expect_refusal(errc code, const std::string& part,
+                    const std::function<void(onnx_graph&)>& fill) {
+  onnx_graph g;
+  g.input("x").output("y");
+  fill(g);
+  try {
+    (void)g.make().program_for({{"x", tensor_spec::row_major(element_type::f32, {2, 3})}});
+    ADD_FAILURE() << "no error with '" << part << "'";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+TEST(bad_models, are_refused_by_node_and_attribute) {
+  expect_refusal(errc::unsupported, "node 'y' (Future): the operator",
+                 [](onnx_graph& g) { g.node("Future", {"x"}, {"y"}); });
+  expect_refusal(errc::invalid_argument, "node 'y' (Neg): input 0",
+                 [](onnx_graph& g) { g.node("Neg", {""}, {"y"}); });
+  expect_refusal(errc::invalid_argument, "node 'y' (Neg): nothing: the input",
+                 [](onnx_graph& g) { g.node("Neg", {"nothing"}, {"y"}); });
+  expect_refusal(errc::invalid_argument, "node 'y' (Softmax): axis: is 2",
+                 [](onnx_graph& g) { g.node("Softmax", {"x"}, {"y"}).with("axis", 2); });
+  expect_refusal(errc::invalid_argument, "axis: is an attribute of another type",
+                 [](onnx_graph& g) { g.node("Softmax", {"x"}, {"y"}).with("axis", 1.0); });
+  expect_refusal(errc::invalid_argument, "(Reshape)", [](onnx_graph& g) {
+    g.constant("shape", std::vector<std::int64_t>{4, 2}).node("Reshape", {"x", "shape"}, {"y"});
+  });
+  expect_refusal(errc::invalid_argument, "(Concat): ", [](onnx_graph& g) {
+    g.node("Concat", {"x"}, {"y"}).with("axis", 5);
+  });
+  expect_refusal(errc::unsupported, "the domain 'elsewhere'", [](onnx_graph& g) {
+    g.node("Neg", {"x"}, {"y"});
+    g.graph().mutable_node(0)->set_domain("elsewhere");
+  });
+  expect_refusal(errc::invalid_argument, "y: the output has no value",
+                 [](onnx_graph& g) { g.node("Neg", {"x"}, {"z"}); });
+  expect_refusal(errc::unsupported, "(Relu): output 1", [](onnx_graph& g) {
+    g.node("Relu", {"x"}, {"y", "z"});
+  });
+  expect_refusal(errc::invalid_argument, "(Relu): z: has a value already", [](onnx_graph& g) {
+    g.node("Neg", {"x"}, {"z"});
+    g.node("Relu", {"x"}, {"z"});
+    g.node("Neg", {"z"}, {"y"});
+  });
+  // A cycle: the first node of it has an input without a value.
+  expect_refusal(errc::invalid_argument, "b: the input has no value", [](onnx_graph& g) {
+    g.node("Add", {"x", "b"}, {"a"});
+    g.node("Neg", {"a"}, {"b"});
+    g.node("Neg", {"b"}, {"y"});
+  });
+}
+
+TEST(bad_models, nest_functions_only_so_deep) {
+  expect_refusal(errc::unsupported, "nested too deep", [](onnx_graph& g) {
+    auto& function = *g.message().add_functions();
+    function.set_domain("own");
+    function.set_name("endless");
+    function.add_input("a");
+    function.add_output("b");
+    function.add_opset_import()->set_domain("own");
+    add_node(function, "endless", {"a"}, {"b"});
+    function.mutable_node(0)->set_domain("own");
+    g.node("endless", {"x"}, {"y"});
+    g.graph().mutable_node(0)->set_domain("own");
+  });
+}
+
+TEST(bad_models, do_not_grow_without_bound) {
+  // Each function calls the next one ten times.
+  expect_refusal(errc::unsupported, "too many nodes", [](onnx_graph& g) {
+    for (int level = 0; level < 8; ++level) {
+      auto& function = *g.message().add_functions();
+      function.set_domain("own");
+      function.set_name("level" + std::to_string(level));
+      function.add_input("a");
+      function.add_output("b0");
+      function.add_opset_import()->set_version(17);
+      function.add_opset_import()->set_domain("own");
+      const auto next = level == 7 ? "Neg" : "level" + std::to_string(level + 1);
+      for (int call = 0; call < 10; ++call) {
+        add_node(function, next.c_str(), {"a"}, {("b" + std::to_string(call)).c_str()});
+        if (level < 7) function.mutable_node(call)->set_domain("own");
+      }
+    }
+    g.node("level0", {"x"}, {"y"});
+    g.graph().mutable_node(0)->set_domain("own");
+  });
+}
+
+TEST(bad_models, have_inputs_that_do_not_fit) {
+  onnx_graph g;
+  g.input("x", {2, -1}).output("y").node("Neg", {"x"}, {"y"});
+  const auto network = g.make();
+  const auto spec = [](element_type type, const extents& shape) {
+    return std::map<std::string, tensor_spec>{{"x", tensor_spec::row_major(type, shape)}};
+  };
+  EXPECT_NO_THROW((void)network.program_for(spec(element_type::f32, {2, 9})));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] { (void)network.program_for({}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] {
+    (void)network.program_for(spec(element_type::f16, {2, 9}));
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] {
+    (void)network.program_for(spec(element_type::f32, {3, 9}));
+  }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x",
+                     [&] { (void)network.program_for(spec(element_type::f32, {2})); }));
+  auto more = spec(element_type::f32, {2, 9});
+  more.emplace("z", more.at("x"));
+  EXPECT_TRUE(throws(errc::invalid_argument, "z", [&] { (void)network.program_for(more); }));
+}
+
+TEST(bad_models, are_no_models) {
+  const std::vector<std::byte> nonsense(100, std::byte{0xff});
+  EXPECT_TRUE(throws(errc::invalid_argument, "nonsense",
+                     [&] { (void)model::parse(nonsense, "nonsense"); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "empty", [&] { (void)model::parse({}, "empty"); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "/no/such/file",
+                     [&] { (void)model::open("/no/such/file.onnx"); }));
+  onnx_graph g;
+  g.input("x").output("y").node("Neg", {"x"}, {"y"});
+  const auto whole = g.message().SerializeAsString();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    try {  // What is still a message may be a model with less in it.
+      const auto part = model::parse(std::as_bytes(std::span(whole.data(), length)));
+      (void)part.program_for({{"x", tensor_spec::row_major(element_type::f32, {2})}});
+    } catch (const error& e) {
+      EXPECT_TRUE(e.code() == errc::invalid_argument || e.code() == errc::unsupported) << e.what();
+    }
+  }
+}
+
+TEST(bad_tensors, allocate_nothing_on_the_word_of_a_header) {
+  onnx::TensorProto tensor;
+  tensor.set_name("w");
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  tensor.add_dims(std::int64_t{1} << 40U);
+  EXPECT_TRUE(throws(errc::invalid_argument, "w", [&] { (void)models::read_tensor(tensor); }));
+  tensor.add_dims(std::int64_t{1} << 40U);
+  EXPECT_THROW((void)models::read_tensor(tensor), error);  // The size overflows.
+  tensor.clear_dims();
+  tensor.add_dims(-1);
+  EXPECT_THROW((void)models::read_tensor(tensor), error);
+  tensor.clear_dims();
+  tensor.add_dims(2);
+  tensor.set_raw_data("1234567");
+  EXPECT_TRUE(throws(errc::invalid_argument, "w", [&] { (void)models::read_tensor(tensor); }));
+  tensor.set_raw_data(std::string(8, '\0'));
+  EXPECT_EQ(models::read_tensor(tensor).to_vector<float>(), (std::vector<float>{0, 0}));
+  tensor.set_data_type(onnx::TensorProto::STRING);
+  EXPECT_THROW((void)models::read_tensor(tensor), error);
+}
+
+TEST(operator_table, knows_versions) {
+  EXPECT_NE(models::find_operator("Relu", 7), nullptr);
+  EXPECT_EQ(models::find_operator("Attention", 22), nullptr);
+  EXPECT_NE(models::find_operator("Attention", 23), nullptr);
+  EXPECT_NE(models::find_operator("Resize", 10), models::find_operator("Resize", 13));
+  EXPECT_EQ(models::find_operator("relu", 17), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::test
