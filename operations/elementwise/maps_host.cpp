@@ -15,6 +15,7 @@
 #include "operations/elementwise/resize_lines.hpp"
 #include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
+#include "operations/elementwise/transposed_host.hpp"
 
 #include <type_traits>
 
@@ -129,6 +130,16 @@ struct map_runner {
                       [](const auto& inputs, std::int64_t count, float* y) {
                         dequantize_f32(inputs[0], inputs[1], inputs[2], count, y);
                       });
+  }
+  template <class Bits>
+  int operator()(const map_body<copied_bits<Bits>, 2>& body, const map_layout<2>& layout) const {
+    const int across = transposed_dimension<Bits>(layout);
+    if (across < 0) return run_each(body, layout, scalar_cost);
+    for_each_part(layout, scalar_cost,
+                  [&](const map_layout<2>& part, const map_position<2>& origin) {
+                    copy_transposed<Bits>(body.addresses, part, origin, across);
+                  });
+    return 0;
   }
   template <class T, int Axes>
   int operator()(const resize_body<T, Axes>& body, const map_layout<2 + Axes>& layout) const {

@@ -152,6 +152,18 @@ TEST_P(maps, strided_copy_makes_transposes_and_repetitions_contiguous) {
                   });
 }
 
+TEST_P(maps, strided_copy_of_large_transposes_keeps_every_bit) {
+  for (const auto type : all_element_types) {
+    const auto x =
+        make_contiguous(type, {between(1, 3), between(1, 150), between(1, 150)}, drawn::bits);
+    SCOPED_TRACE(std::string(to_string(type)) + ' ' + to_string(x.view().shape()));
+    const auto last = run(test_executor(), strided_copy{.x = x.view().permute({0, 2, 1})});
+    expect_elements(last, [&](const extents& i) { return x[{i[0], i[2], i[1]}]; });
+    const auto all = run(test_executor(), strided_copy{.x = x.view().permute({2, 1, 0})});
+    expect_elements(all, [&](const extents& i) { return x[{i[2], i[1], i[0]}]; });
+  }
+}
+
 TEST_P(maps, affine_rounds_product_and_sum) {
   const auto types = {element_type::f16, element_type::bf16, element_type::f32, element_type::f64};
   for (const auto source_type : all_element_types) {

@@ -108,10 +108,10 @@ class mutations_of {
   explicit mutations_of(std::function<Operation(bench&)> valid) : valid_(std::move(valid)) {}
 
   /// Adds a mutation: `spoil(operation, bench)` changes a valid request.
-  template <class Spoil>
-  void add(std::string description, errc code, std::string argument, Spoil spoil) {
+  void add(std::string description, errc code, std::string argument,
+           std::function<void(Operation&, bench&)> spoil) {
     all_.push_back({std::move(description), code, std::move(argument),
-                    [valid = valid_, spoil](bench& test_bench) {
+                    [valid = valid_, spoil = std::move(spoil)](bench& test_bench) {
                       auto operation = valid(test_bench);
                       spoil(operation, test_bench);
                       return std::make_unique<request_for<Operation>>(std::move(operation));

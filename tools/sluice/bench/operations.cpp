@@ -104,8 +104,8 @@ class operation_suite {
 
   void measure_products() {
     for (const auto size : sizes_.products) {
-      for (const auto type : {sizes_.type, element_type::bf16, element_type::f32}) {
-        if (run_.on_host() && type != sizes_.type) continue;
+      for (const auto type : {element_type::f16, element_type::bf16, element_type::f32}) {
+        if (run_.on_host() && type != element_type::f32) continue;
         const bool tf32 = !run_.on_host() && type == element_type::f32;
         const extents shape{size, size};
         gemm product{.a = random(shape, type), .b = random(shape, type), .c = random(shape, type)};
