@@ -247,7 +247,7 @@ TEST_P(elementwise_refusals, binary_operations) {
   refuse("b: 2.5 is not an integer", add(make(i32, {3}), 2.5));
   refuse("a: -1 is negative", subtract(-1, make(u64, {3})));
   refuse("b: 256 is out of the range of u8", multiply(make(u8, {3}), 256));
-  refuse("b: 2 is out of the range of boolean", equal(make(boolean, {3}), 2));
+  refuse("b: 2 is out of the range of bool", equal(make(boolean, {3}), 2));
   refuse("b: 70000 is out of the range of f16", add(make(f16, {3}), 70000));
   refuse("b: 1+2i has an imaginary part", add(make(f32, {3}), std::complex<double>(1, 2)));
   refuse("b: is of type i32, but atan2 takes", atan2(1, make(i32, {3})));

@@ -81,7 +81,9 @@ operation_mutations frame_signal_list() {
   for (const auto value : {std::int64_t{0}, std::int64_t{-1}, -most, least, most}) {
     mutations.value(&frame_signal::hop, "hop is " + std::to_string(value), "hop", value);
   }
-  mutations.add("n_fft is not the length of the window", bad, "window",
+  mutations.add("n_fft is less than the length of the window", bad, "window",
+                [](frame_signal& f, bench&) { f.n_fft = f.window.value().shape()[0] - 1; });
+  mutations.add("n_fft is 2^31, beside a short window", bad, "y",
                 [](frame_signal& f, bench&) { f.n_fft = std::int64_t{1} << 31U; });
   mutations.add("another hop than that of y", bad, "y",
                 [](frame_signal& f, bench&) { f.hop += 9; });

@@ -145,11 +145,18 @@ class run_axes : public programs {
       EXPECT_TRUE(is_independent && !refusal.empty());
       return;
     }
+    ++(refusal.empty() ? accepted_ : refused_);
     EXPECT_EQ(refusal.empty(), is_independent) << refusal;
     if (!refusal.empty()) {
       EXPECT_NE(refusal.find("mixes"), std::string::npos) << refusal;
     }
   }
+  [[nodiscard]] int accepted() const { return accepted_; }
+  [[nodiscard]] int refused() const { return refused_; }
+
+ private:
+  int accepted_ = 0;
+  int refused_ = 0;
 };
 
 TEST_P(run_axes, are_mixed_by_no_step_that_is_accepted) {
@@ -160,6 +167,9 @@ TEST_P(run_axes, are_mixed_by_no_step_that_is_accepted) {
       check(s, axis);
     }
   }
+  // Both kinds have been seen.
+  EXPECT_GT(accepted(), 50);
+  EXPECT_GT(refused(), 25);
 }
 
 TEST_P(run_axes, are_named_with_the_step) {
