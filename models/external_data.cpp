@@ -41,7 +41,7 @@ fs::path file_within(const onnx::TensorProto& tensor, const fs::path& folder,
   const fs::path relative(location);
   std::error_code failure;
   const auto root = fs::canonical(folder.empty() ? fs::path(".") : folder, failure);
-  const auto file = failure ? fs::path() : fs::canonical(root / relative, failure);
+  auto file = failure ? fs::path() : fs::canonical(root / relative, failure);
   if (failure || relative.is_absolute() || !fs::is_regular_file(file, failure)) {
     throw refusal(tensor, "there is no file '" + location + "' beside the model");
   }
