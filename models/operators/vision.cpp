@@ -72,9 +72,9 @@ struct axis_change {
   double end;
 };
 
-/// With aligned corners, an extent that a scale states is no integer in ONNX: of 4 · 0.6 elements
-/// there are 2, and the last corner lies behind them. These are two elements of a part of the
-/// input.
+/// With aligned corners, the extent that a scale states may be a fraction in ONNX: of 4 · 0.6
+/// elements there are 2, and the last corner of the input lies behind them. The elements that there
+/// are come from the part of the input that ends at the last of them.
 bool align_fractions(const value& x, std::vector<axis_change>& changes) {
   const auto width = [&](const axis_change& change) {
     return change.scale * static_cast<double>(x.extent(static_cast<std::size_t>(change.axis)));
