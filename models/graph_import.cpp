@@ -4,6 +4,7 @@
 #include <sluice/models/model.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <utility>
 
@@ -34,6 +35,28 @@ attribute_map attributes_of(const onnx::NodeProto& message, const attribute_map*
     attributes.emplace(attribute.name(), found);
   }
   return attributes;
+}
+
+/// The attributes of a function that have a value if a node does not give them. ONNX 1.12 does not
+/// know them, and keeps them as unknown fields.
+template <class Function>
+std::deque<onnx::AttributeProto> defaults_of(const Function& function) {
+  std::deque<onnx::AttributeProto> defaults;
+  if constexpr (requires { function.attribute_proto(); }) {
+    for (const auto& attribute : function.attribute_proto()) defaults.push_back(attribute);
+  } else {
+    constexpr int number = 11;  // onnx.in.proto, FunctionProto.attribute_proto
+    const auto& fields = function.GetReflection()->GetUnknownFields(function);
+    for (int i = 0; i < fields.field_count(); ++i) {
+      const auto& field = fields.field(i);
+      const bool fits = field.number() == number &&
+                        field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED;
+      if (fits && !defaults.emplace_back().ParseFromString(field.length_delimited())) {
+        throw invalid_argument(function.name(), "a default of an attribute cannot be read");
+      }
+    }
+  }
+  return defaults;
 }
 
 /// The domain, with one name for that of ONNX itself.
@@ -131,7 +154,10 @@ results graph_import::import_function(const onnx::FunctionProto& function,
                                       const std::vector<std::optional<value>>& inputs) {
   if (++depth_ > max_depth) throw error(errc::unsupported, "functions are nested too deep");
   const auto opsets = read_opsets(function.opset_import());
-  visible_values visible{.attributes = &attributes, .opsets = &opsets};
+  const auto defaults = defaults_of(function);
+  auto all_attributes = attributes;
+  for (const auto& attribute : defaults) all_attributes.emplace(attribute.name(), &attribute);
+  visible_values visible{.attributes = &all_attributes, .opsets = &opsets};
   for (int i = 0; i < function.input_size(); ++i) {
     const auto number = static_cast<std::size_t>(i);
     if (number < inputs.size() && inputs[number]) {

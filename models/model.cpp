@@ -97,7 +97,8 @@ model model::open(const std::filesystem::path& path) {
   if (!stream || !message.ParseFromIstream(&stream)) {
     throw invalid_argument(path.string(), stream.is_open() ? "is not a model" : "cannot be opened");
   }
-  return model(std::make_shared<const models::model_file>(std::move(message), path.string()));
+  return model(std::make_shared<const models::model_file>(std::move(message), path.string(),
+                                                          path.parent_path()));
 }
 
 model model::parse(std::span<const std::byte> bytes, std::string name) {

@@ -30,8 +30,9 @@ model_value read_declaration(const onnx::ValueInfoProto& message) {
 
 }  // namespace
 
-model_file::model_file(onnx::ModelProto message, std::string name)
-    : message_(std::move(message)), name_(std::move(name)) {
+model_file::model_file(onnx::ModelProto message, std::string name,
+                       std::optional<std::filesystem::path> folder)
+    : message_(std::move(message)), name_(std::move(name)), folder_(std::move(folder)) {
   if (!message_.has_graph()) throw invalid_argument(name_, "is not a model, or has no graph");
   std::set<std::string_view> initialized;
   for (const auto& tensor : graph().initializer()) initialized.insert(tensor.name());
@@ -47,7 +48,7 @@ model_file::model_file(onnx::ModelProto message, std::string name)
 host_tensor model_file::constant(const onnx::TensorProto& tensor) const {
   const std::lock_guard lock(mutex_);
   auto& elements = constants_[&tensor];
-  if (!elements) elements = read_tensor(tensor);
+  if (!elements) elements = read_tensor(tensor, folder_);
   return elements;
 }
 

@@ -8,8 +8,10 @@
 #include <sluice/operations/host_tensor.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,8 +23,10 @@ namespace sluice::models {
 /// A model that has been read. Immutable, and thread-safe.
 class model_file {
  public:
+  /// `folder` may have files with elements of constants.
   /// @throws error `invalid_argument` if the message is not a model
-  model_file(onnx::ModelProto message, std::string name);
+  model_file(onnx::ModelProto message, std::string name,
+             std::optional<std::filesystem::path> folder = {});
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const onnx::ModelProto& message() const noexcept { return message_; }
@@ -41,6 +45,7 @@ class model_file {
  private:
   onnx::ModelProto message_;
   std::string name_;
+  std::optional<std::filesystem::path> folder_;
   std::vector<model_value> inputs_;
   std::vector<model_value> outputs_;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;

@@ -13,10 +13,10 @@ operator_table make_table() {
   operator_table table;
   for (const auto family :
        {activation_operators(), attention_operators(), blas_operators(), constant_operators(),
-        control_flow_operators(), convolution_operators(), elementwise_operators(),
-        indexing_operators(), movement_operators(), normalization_operators(), pooling_operators(),
-        quantization_operators(), recurrent_operators(), reduction_operators(), shape_operators(),
-        vision_operators()}) {
+        control_flow_operators(), convolution_operators(), deformable_operators(),
+        elementwise_operators(), indexing_operators(), movement_operators(),
+        normalization_operators(), pooling_operators(), quantization_operators(),
+        recurrent_operators(), reduction_operators(), shape_operators(), vision_operators()}) {
     for (const auto& entry : family) table.emplace(entry.name, &entry);
   }
   return table;

@@ -32,6 +32,7 @@ struct operator_entry {
 [[nodiscard]] std::span<const operator_entry> constant_operators();
 [[nodiscard]] std::span<const operator_entry> control_flow_operators();
 [[nodiscard]] std::span<const operator_entry> convolution_operators();
+[[nodiscard]] std::span<const operator_entry> deformable_operators();
 [[nodiscard]] std::span<const operator_entry> elementwise_operators();
 [[nodiscard]] std::span<const operator_entry> indexing_operators();
 [[nodiscard]] std::span<const operator_entry> movement_operators();

@@ -2,11 +2,13 @@
 #include "models/tensor_reader.hpp"
 
 #include "models/element_types.hpp"
+#include "models/external_data.hpp"
 
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/extents.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <complex>
 #include <cstddef>
@@ -97,9 +99,12 @@ void read_fields(const onnx::TensorProto& t, host_tensor& result) {
 
 }  // namespace
 
-host_tensor read_tensor(const onnx::TensorProto& tensor) {
+host_tensor read_tensor(const onnx::TensorProto& tensor,
+                        const std::optional<std::filesystem::path>& folder) {
   const auto type = require_element_type(tensor.data_type());
-  if (tensor.has_data_location() && tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+  const bool external =
+      tensor.has_data_location() && tensor.data_location() == onnx::TensorProto::EXTERNAL;
+  if (external && !folder) {
     throw error(errc::unsupported,
                 "tensor '" + tensor.name() + "': its elements are in another file");
   }
@@ -108,9 +113,11 @@ host_tensor read_tensor(const onnx::TensorProto& tensor) {
   const auto spec = tensor_spec::row_major(type, shape);
   // Before any memory is allocated.
   const bool raw = tensor.has_raw_data();
-  if (raw) {
-    require_count(tensor, tensor.raw_data().size() / size_of(type), spec.size());
-    if (tensor.raw_data().size() != spec.bytes()) {
+  if (external || raw) {
+    const auto bytes = external ? external_bytes(tensor, *folder) : tensor.raw_data().size();
+    require_count(tensor, std::min(bytes / size_of(type), external ? spec.size() : bytes),
+                  spec.size());
+    if (!external && bytes != spec.bytes()) {
       throw error(errc::invalid_argument, "tensor '" + tensor.name() + "': a part of a number");
     }
   } else {
@@ -118,13 +125,19 @@ host_tensor read_tensor(const onnx::TensorProto& tensor) {
     require_count(tensor, field_size(tensor), (complex ? 2 : 1) * spec.size());
   }
   host_tensor result(type, shape);
-  if (!raw) {
+  if (!raw && !external) {
     read_fields(tensor, result);
+    return result;
+  }
+  auto* const bytes = static_cast<std::byte*>(result.data().get());
+  if (external) {
+    read_external_data(tensor, *folder, {bytes, spec.bytes()});
   } else if (spec.bytes() != 0) {
-    std::memcpy(result.data().get(), tensor.raw_data().data(), spec.bytes());
-    if (type == element_type::boolean) {
-      auto* const bytes = static_cast<std::uint8_t*>(result.data().get());
-      for (std::size_t i = 0; i < result.size(); ++i) bytes[i] = bytes[i] != 0 ? 1 : 0;
+    std::memcpy(bytes, tensor.raw_data().data(), spec.bytes());
+  }
+  if (type == element_type::boolean) {
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      bytes[i] = std::byte{bytes[i] != std::byte{0} ? std::uint8_t{1} : std::uint8_t{0}};
     }
   }
   return result;

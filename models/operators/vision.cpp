@@ -72,12 +72,23 @@ struct axis_change {
   double end;
 };
 
-/// Where the last result lies, in parts of the input. With aligned corners, extents that a scale
-/// states are no integers in ONNX: 4 · 0.6 elements have their corner behind the second one.
-double aligned_end(const value& x, const axis_change& change) {
-  const auto width =
-      change.scale * static_cast<double>(x.extent(static_cast<std::size_t>(change.axis)));
-  return width > 1 ? (std::floor(width) - 1) / (width - 1) : 0;
+/// With aligned corners, the extent that a scale states may be a fraction in ONNX: of 4 · 0.6
+/// elements there are 2, and the last corner of the input lies behind them. The elements that there
+/// are come from the part of the input that ends at the last of them.
+bool align_fractions(const value& x, std::vector<axis_change>& changes) {
+  const auto width = [&](const axis_change& change) {
+    return change.scale * static_cast<double>(x.extent(static_cast<std::size_t>(change.axis)));
+  };
+  const auto is_whole = [&](const axis_change& change) {
+    return std::floor(width(change)) == width(change) || !(width(change) < 0x1p53);
+  };
+  if (std::all_of(changes.begin(), changes.end(), is_whole)) return false;
+  for (auto& change : changes) {
+    const auto whole = std::floor(width(change));
+    change.size = static_cast<std::int64_t>(std::min(whole, 0x1p53));
+    change.end = whole > 1 ? (whole - 1) / (width(change) - 1) : 0;
+  }
+  return true;
 }
 
 /// Resizes along the axes that change, of which there are at most three.
@@ -93,9 +104,10 @@ results resize_axes(const node& n, resize changed, std::vector<axis_change> chan
     });
   }
   if (changes.empty()) return x;
-  if (by_scale && changed.coordinates == resize_coordinates::align_corners) {
+  if (by_scale && changed.coordinates == resize_coordinates::align_corners &&
+      align_fractions(x, changes)) {
     changed.coordinates = resize_coordinates::crop;
-    for (auto& change : changes) change.end = aligned_end(x, change);
+    by_scale = false;
   }
   if (changes.size() > resize::max_axes)
     throw n.unsupported("scales", "change more than three axes");

@@ -5,8 +5,11 @@
 #include "tests/models/model_device_test.hpp"
 #include "tests/support/expect_error.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace sluice::test {
 namespace {
@@ -163,6 +166,54 @@ TEST(bad_tensors, allocate_nothing_on_the_word_of_a_header) {
   EXPECT_EQ(models::read_tensor(tensor).to_vector<float>(), (std::vector<float>{0, 0}));
   tensor.set_data_type(onnx::TensorProto::STRING);
   EXPECT_THROW((void)models::read_tensor(tensor), error);
+}
+
+TEST(bad_tensors, read_no_file_outside_of_the_folder) {
+  namespace fs = std::filesystem;
+  const auto folder = fs::path(testing::TempDir()) / "sluice_external_data";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "model");
+  const std::vector<float> numbers{1, 2, 3, 4};
+  const auto write = [&](const fs::path& path) {
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(numbers.data()), 16);
+  };
+  write(folder / "outside");
+  write(folder / "model" / "inside");
+  fs::create_symlink(folder / "outside", folder / "model" / "link");
+  const auto read = [&](const std::string& location, const char* offset, const char* length) {
+    onnx::TensorProto tensor;
+    tensor.set_name("w");
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.add_dims(2);
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    const auto add = [&](const char* key, const std::string& value) {
+      auto& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    };
+    add("location", location);
+    if (offset != nullptr) add("offset", offset);
+    if (length != nullptr) add("length", length);
+    return models::read_tensor(tensor, folder / "model").to_vector<float>();
+  };
+  EXPECT_EQ(read("inside", nullptr, nullptr), (std::vector<float>{1, 2}));
+  EXPECT_EQ(read("inside", "8", "8"), (std::vector<float>{3, 4}));
+  for (const auto* location : {"../outside", "link", "", ".", "nothing"}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] {
+      (void)read(location, nullptr, nullptr);
+    })) << location;
+  }
+  EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] {
+    (void)read((folder / "model" / "inside").string(), nullptr, nullptr);
+  }));
+  for (const auto* offset : {"12", "17", "-1", "x", "18446744073709551615"}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] {
+      (void)read("inside", offset, nullptr);
+    })) << offset;
+  }
+  EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] { (void)read("inside", "0", "16"); }));
+  fs::remove_all(folder);
 }
 
 TEST(operator_table, knows_versions) {

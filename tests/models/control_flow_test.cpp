@@ -92,6 +92,36 @@ TEST_P(model_control_flow, puts_functions_in_the_place_of_their_nodes) {
   expect_near(results.front(), {std::vector<float>{-4 * 0.5F * 0.01F, 4}, {2}});
 }
 
+TEST_P(model_control_flow, gives_functions_the_defaults_of_attributes) {
+  // A message of a field that ONNX 1.12 does not know: FunctionProto.attribute_proto.
+  onnx::FunctionProto function;
+  function.set_domain("own");
+  function.set_name("leaky");
+  function.add_input("a");
+  function.add_output("b");
+  function.add_opset_import()->set_version(17);
+  add_node(function, "LeakyRelu", {"a"}, {"b"})
+      .with_reference("alpha", "slope", onnx::AttributeProto::FLOAT);
+  onnx::AttributeProto attribute;
+  attribute.set_name("slope");
+  attribute.set_type(onnx::AttributeProto::FLOAT);
+  attribute.set_f(0.25F);
+  const auto value = attribute.SerializeAsString();
+  auto bytes = function.SerializeAsString();
+  bytes += static_cast<char>(11U << 3U | 2U);
+  bytes += static_cast<char>(value.size());
+  bytes += value;
+  onnx_graph g;
+  ASSERT_TRUE(g.message().add_functions()->ParseFromString(bytes));
+  g.input("x").output("y").output("z");
+  g.node("leaky", {"x"}, {"y"});
+  g.node("leaky", {"x"}, {"z"}).with("slope", 0.5);
+  for (auto& node : *g.graph().mutable_node()) node.set_domain("own");
+  const auto results = run(g.make(), {{"x", {std::vector<float>{-4, 4}, {2}}}});
+  EXPECT_EQ(results[0].to_vector<float>(), (std::vector<float>{-1, 4}));
+  EXPECT_EQ(results[1].to_vector<float>(), (std::vector<float>{-2, 4}));
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, model_control_flow, every_device(), parameter_name);
 
 }  // namespace

@@ -5,8 +5,8 @@
 //
 //   node_cases <device> <list>
 //
-// A line of the list has the folder of a case and its relative and absolute tolerance, between
-// tabs.
+// A line of the list has the folder of a case, from that of the list, and its relative and absolute
+// tolerance, between tabs.
 #include "models/messages.hpp"
 #include "models/tensor_reader.hpp"
 #include "tests/models/model_run.hpp"
@@ -48,7 +48,7 @@ std::vector<node_case> read_list(const fs::path& path) {
     std::string folder;
     std::getline(fields, folder, '\t');
     fields >> each.allowed.relative >> each.allowed.absolute;
-    each.folder = folder;
+    each.folder = path.parent_path() / folder;
     cases.push_back(each);
   }
   return cases;

@@ -76,7 +76,7 @@ class SLUICE_EXPORT unbound_inputs : public error {
 /// Copies share the model. Thread-safe.
 class SLUICE_EXPORT model {
  public:
-  /// Reads a file.
+  /// Reads a file. Constants may have their elements in files in the same folder.
   /// @throws error `invalid_argument` if there is no such file, or it is not a model
   [[nodiscard]] static model open(const std::filesystem::path& path);
   /// Reads a model from memory. `name` stands for the file in errors.
