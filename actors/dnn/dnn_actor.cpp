@@ -17,9 +17,9 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
       &descriptor_of(operation_type<non_maximum_suppression>{}),
       &descriptor_of(operation_type<rotary_embedding>{}),
       &descriptor_of(operation_type<attention>{})};
-  const auto& with_library = descriptor_of(operation_type<conv2d>{});
-  if (with_library.makes_plans(service->runtime().device().id().kind)) {
-    prepared.push_back(&with_library);
+  const auto& library_convolution = descriptor_of(operation_type<conv2d>{});
+  if (library_convolution.makes_plans(service->runtime().device().id().kind)) {
+    prepared.push_back(&library_convolution);
   }
   return spawn_operations<conv2d, convolution, transposed_convolution, integer_convolution, softmax,
                           log_softmax, lp_norm, layer_norm, rms_norm, group_norm, batch_norm,

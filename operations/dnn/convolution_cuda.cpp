@@ -45,7 +45,7 @@ class empty_plan final : public operation_plan {
 };
 
 /// A way to compute one convolution, and those that replace it if cuDNN refuses it at a launch.
-class planned_ways final : public operation_plan {
+class cudnn_plan final : public operation_plan {
  public:
   std::size_t bytes() const noexcept override { return std::size_t{64} << 10U; }
   std::size_t workspace_bytes() const noexcept override { return ways_.front()->workspace_bytes(); }
@@ -119,11 +119,11 @@ bool try_require(operations::workspace& scratch, std::size_t bytes) {
 /// Convolves zeros in the first way that works, and makes a plan of it. cuDNN can refuse a way at
 /// its launch only, and the first launch loads kernels. If the operands are large or there is no
 /// memory, nothing is tried, and the plan has the replacements too.
-std::shared_ptr<const planned_ways> settle(const convolution_key& key, lane_libraries& libraries) {
+std::shared_ptr<const cudnn_plan> settle(const convolution_key& key, lane_libraries& libraries) {
   auto& device = libraries.runtime().device();
   auto* const handle = libraries.get<planning_cudnn>().get();
   const auto stream = libraries.stream();
-  auto plan = std::make_shared<planned_ways>();
+  auto plan = std::make_shared<cudnn_plan>();
   convolution_ways ways(handle, key, max_workspace);
   const trial_layout layout(key);
   operations::workspace scratch(libraries.runtime(), stream, "cudnn trial");
@@ -216,7 +216,7 @@ void enqueue_convolution(lane_libraries& libraries, const convolution_call& call
                          void* workspace) {
   const current_device_scope current(libraries.runtime().device());
   const bool is_finished =
-      call.multiplies && static_cast<const planned_ways&>(plan).run(
+      call.multiplies && static_cast<const cudnn_plan&>(plan).run(
                              libraries.get<launching_cudnn>().get(), operands, workspace);
   if (!is_finished) finish(call, operands, libraries.stream().native());
 }

@@ -54,7 +54,7 @@ struct element_call {
   element_strides y{};
   std::int64_t y_filter = 0;  ///< the distance in W between neighbouring channels of Y
   std::int64_t x_filter = 0;  ///< the distance in W between neighbouring channels of X
-  std::int64_t y_group = 0;   ///< the distance in W between groups
+  std::int64_t w_group = 0;   ///< the distance in W between groups
   std::int64_t images = 0;
   std::int64_t y_channels = 0;
   std::int64_t group_inputs = 1;   ///< channels of X in a group
@@ -108,7 +108,7 @@ SLUICE_HOST_DEVICE inline void for_each_product(const element_call& call,
   const auto group = index.channel / call.group_outputs;
   const auto channel = index.channel - group * call.group_outputs;
   const auto first_x = index.image * call.x.image + group * call.group_inputs * call.x.channel;
-  const auto first_w = group * call.y_group + channel * call.y_filter;
+  const auto first_w = group * call.w_group + channel * call.y_filter;
   for (std::int64_t q = 0; q < a[0].taps; ++q) {
     const auto depth = a[0].position(index.axes[0], q, call.is_transposed);
     if (depth < 0) continue;

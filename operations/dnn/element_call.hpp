@@ -24,7 +24,7 @@ namespace sluice::operations {
   call.y = {ys.image, ys.channel};
   call.y_filter = key.is_transposed() ? ws.channel : ws.image;
   call.x_filter = key.is_transposed() ? ws.image : ws.channel;
-  call.y_group = key.k / key.groups * ws.image;
+  call.w_group = key.k / key.groups * ws.image;
   call.images = key.n;
   call.y_channels = key.y_channels();
   call.group_inputs = key.x_channels() / key.groups;

@@ -75,7 +75,7 @@ integer_convolution_call infer(const integer_convolution& op, inference& inferen
   sums.y_channels = shape[1];
   sums.group_inputs = w.shape[1];
   sums.group_outputs = shape[1] / g.groups;
-  sums.y_group = sums.group_outputs * w.strides[0];
+  sums.w_group = sums.group_outputs * w.strides[0];
   sums.is_channels_last = shape[1] > 1 && y.strides[1] < y.strides[x.rank() - 1];
   sums.type = operations::storage_of(x.type);
   call.w_type = operations::storage_of(w.type);

@@ -58,7 +58,7 @@ class plane_sum {
     const auto group = channel / sums.group_outputs;
     x_ = static_cast<const X*>(addresses.x) + image * sums.x.image +
          group * sums.group_inputs * sums.x.channel;
-    first_w_ = group * sums.y_group + channel % sums.group_outputs * sums.y_filter;
+    first_w_ = group * sums.w_group + channel % sums.group_outputs * sums.y_filter;
   }
 
   void run() const noexcept {

@@ -149,10 +149,10 @@ class part_primitives {
                                                   const dnnl::engine& engine,
                                                   const dnnl::memory::desc* weights,
                                                   const Accepts& accepts) {
-    const auto rows = row_axis(key);
+    const auto axis = row_axis(key);
     const auto image_dims = [&](std::int64_t channels, operations::spatial shape,
                                 std::int64_t part_rows) {
-      shape[rows] = part_rows;
+      shape[axis] = part_rows;
       dnnl::memory::dims dims{part.images, channels};
       append(dims, key, shape);
       return dims;
@@ -162,9 +162,9 @@ class part_primitives {
     const auto& x = key.is_transposed() ? output : input;
     const auto& y = key.is_transposed() ? input : output;
     auto before = key.before;
-    before[rows] = part.before;
+    before[axis] = part.before;
     auto after = key.after;
-    after[rows] = part.after;
+    after[axis] = part.after;
     auto dilation = key.dilation;
     for (auto& value : dilation) --value;
     const auto any = [](const dnnl::memory::dims& dims) {

@@ -130,17 +130,17 @@ inline std::vector<double> convolution_reference(const convolution_problem& p) {
         const auto add = [&](const numbers& i, const numbers& t) {
           std::int64_t position = 0;
           for (std::size_t a = 0; a < 3; ++a) {
-            const auto at = i[a] * stride[a] - before[a] + t[a] * dilation[a];
-            if (at < 0 || at >= wide[a]) return;
-            position = position * wide[a] + at;
+            const auto coordinate = i[a] * stride[a] - before[a] + t[a] * dilation[a];
+            if (coordinate < 0 || coordinate >= wide[a]) return;
+            position = position * wide[a] + coordinate;
           }
-          const auto in =
+          const auto narrow_index =
               static_cast<std::size_t>(narrow_plane + (i[0] * narrow[1] + i[1]) * narrow[2] + i[2]);
-          const auto out = static_cast<std::size_t>(wide_plane + position);
+          const auto wide_index = static_cast<std::size_t>(wide_plane + position);
           const auto factor = static_cast<double>(
               p.w[static_cast<std::size_t>(filter + (t[0] * w[1] + t[1]) * w[2] + t[2])]);
-          d.is_transposed ? sums[out] += factor * static_cast<double>(p.x[in])
-                          : sums[in] += factor * static_cast<double>(p.x[out]);
+          d.is_transposed ? sums[wide_index] += factor * static_cast<double>(p.x[narrow_index])
+                          : sums[narrow_index] += factor * static_cast<double>(p.x[wide_index]);
         };
         numbers i{}, t{};
         for (i[0] = 0; i[0] < narrow[0]; ++i[0])

@@ -238,15 +238,15 @@ TEST(convolution_element, equals_the_definition) {
                                 {},
                                 {}};
     // Without gaps, in the order of memory.
-    const auto layout = [&](const extents& of) {
-      tensor_spec s = tensor_spec::row_major(element_type::f32, of);
+    const auto layout = [&](const extents& tensor_shape) {
+      tensor_spec s = tensor_spec::row_major(element_type::f32, tensor_shape);
       if (!is_last) return s;
       std::int64_t step = 1;
-      const auto order = channels_last(of.size());
-      for (std::size_t j = of.size(); j-- > 0;) {
+      const auto order = channels_last(tensor_shape.size());
+      for (std::size_t j = tensor_shape.size(); j-- > 0;) {
         const auto dimension = static_cast<std::size_t>(order[j]);
         s.strides[dimension] = step;
-        step *= of[dimension];
+        step *= tensor_shape[dimension];
       }
       return s;
     };
