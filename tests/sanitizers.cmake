@@ -20,7 +20,7 @@ set(sluice_left_out_thread
   # The device has no helpers.
   large_work_test
   # The loops of one operation run in one thread. program_test runs all of them among others.
-  dnn_test elementwise_test fft_test gemm_test rng_test
+  convolution_test dnn_test elementwise_test fft_test gemm_test rng_test
   # The importer has no threads, and programs have tests of their own.
   models_test)
 set(sluice_excluded_thread "")

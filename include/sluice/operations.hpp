@@ -8,6 +8,7 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>
 #include <sluice/operations/concatenate.hpp>
+#include <sluice/operations/convolution.hpp>
 #include <sluice/operations/cumulative.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/element_functions.hpp>

@@ -5,12 +5,13 @@
 #include "operations/elementwise/f32_loops.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace sluice::host {
 namespace {
 
-using operations::conv2d_key;
-using operations::conv2d_output;
+using operations::convolution_output;
+using operations::convolution_shape;
 
 /// The outputs along one dimension for which a tap meets the input.
 struct output_range {
@@ -36,27 +37,52 @@ void add_row(std::int64_t count, float factor, const float* x, std::int64_t x_st
   for (std::int64_t i = 0; i < count; ++i) y[i * y_step] += factor * x[i * x_step];
 }
 
+/// The elements of the input and of the output that a tap joins along one dimension.
+struct tap_range {
+  std::int64_t input;   ///< the first element of the input
+  std::int64_t output;  ///< the first element of the output
+  std::int64_t count;
+};
+tap_range range_of(const convolution_shape& key, std::size_t axis, std::int64_t tap) noexcept {
+  const auto offset = tap * key.dilation[axis] - key.before[axis];
+  const auto outputs = outputs_inside(key.output[axis], key.input[axis], key.stride[axis], offset);
+  if (outputs.last <= outputs.first) return {0, 0, 0};
+  return {outputs.first * key.stride[axis] + offset, outputs.first, outputs.last - outputs.first};
+}
+
 /// Adds one channel of x, under one filter, to one channel of y.
-void add_plane(const conv2d_key& key, const float* x, const float* w, float* y) noexcept {
-  const auto xs = key.x_strides();
-  const auto ws = key.w_strides();
-  const auto ys = key.y_strides();
-  for (std::int64_t r = 0; r < key.r; ++r) {
-    const auto row_offset = r * key.dilation_h - key.padding_h;
-    const auto rows = outputs_inside(key.output_h, key.h, key.stride_h, row_offset);
-    for (std::int64_t s = 0; s < key.s; ++s) {
-      const auto offset = s * key.dilation_w - key.padding_w;
-      const auto columns = outputs_inside(key.output_w, key.w, key.stride_w, offset);
-      const auto count = columns.last - columns.first;
-      if (count <= 0) continue;
-      const auto factor = w[r * ws.row + s * ws.column];
-      for (auto p = rows.first; p < rows.last; ++p) {
-        add_row(count, factor,
-                x + (p * key.stride_h + row_offset) * xs.row +
-                    (columns.first * key.stride_w + offset) * xs.column,
-                // Of one element there is no next one, and the product may overflow.
-                count > 1 ? key.stride_w * xs.column : 0,
-                y + p * ys.row + columns.first * ys.column, ys.column);
+void add_plane(const convolution_shape& key, const float* x, const float* w, float* y) noexcept {
+  const auto is = key.input_strides().axes;
+  const auto ws = key.w_strides().axes;
+  const auto os = key.output_strides().axes;
+  const auto add = [&](const tap_range& columns, float factor, std::int64_t input,
+                       std::int64_t output) {
+    input += columns.input * is[2];
+    output += columns.output * os[2];
+    // Of one element there is no next one, and the product may overflow.
+    const auto input_step = columns.count > 1 ? key.stride[2] * is[2] : 0;
+    if (key.is_transposed()) {
+      add_row(columns.count, factor, x + output, os[2], y + input, input_step);
+    } else {
+      add_row(columns.count, factor, x + input, input_step, y + output, os[2]);
+    }
+  };
+  for (std::int64_t q = 0; q < key.taps[0]; ++q) {
+    const auto slices = range_of(key, 0, q);
+    for (std::int64_t r = 0; r < key.taps[1]; ++r) {
+      const auto rows = range_of(key, 1, r);
+      for (std::int64_t s = 0; s < key.taps[2]; ++s) {
+        const auto columns = range_of(key, 2, s);
+        if (columns.count == 0) continue;
+        const auto factor = w[q * ws[0] + r * ws[1] + s * ws[2]];
+        for (std::int64_t o = 0; o < slices.count; ++o) {
+          for (std::int64_t p = 0; p < rows.count; ++p) {
+            add(columns, factor,
+                (slices.input + o * key.stride[0]) * is[0] +
+                    (rows.input + p * key.stride[1]) * is[1],
+                (slices.output + o) * os[0] + (rows.output + p) * os[1]);
+          }
+        }
       }
     }
   }
@@ -64,13 +90,13 @@ void add_plane(const conv2d_key& key, const float* x, const float* w, float* y) 
 
 /// Calls `visit` with each image of a result.
 template <class Visit>
-void for_each_image(const conv2d_output& output, float* y, Visit&& visit) noexcept {
+void for_each_image(const convolution_output& output, float* y, Visit&& visit) noexcept {
   for (std::int64_t n = 0; n < output.images; ++n) visit(y + n * output.distance);
 }
 
 }  // namespace
 
-void fill_with_bias(const conv2d_output& output, const float* bias, float* y) noexcept {
+void fill_with_bias(const convolution_output& output, const float* bias, float* y) noexcept {
   const auto step = output.channel_stride();
   for_each_image(output, y, [&](float* image) {
     for (std::int64_t i = 0; i < output.image(); ++i) {
@@ -79,7 +105,15 @@ void fill_with_bias(const conv2d_output& output, const float* bias, float* y) no
   });
 }
 
-void activate(const conv2d_output& output, activation function, float* y) {
+void finish(const convolution_output& output, activation function, const float* residual,
+            float* y) {
+  if (residual != nullptr) {
+    for (std::int64_t n = 0; n < output.images; ++n) {
+      auto* const image = y + n * output.distance;
+      binary_f32(binary_function::add, image, residual + n * output.residual_distance,
+                 output.image(), image);
+    }
+  }
   operations::with_function(function, [&](auto unary) {
     constexpr float alpha = operations::activation_alpha;
     constexpr float beta = operations::activation_beta;
@@ -89,18 +123,20 @@ void activate(const conv2d_output& output, activation function, float* y) {
   });
 }
 
-void add_products(const conv2d_key& key, const float* x, const float* w, float* y) noexcept {
-  const auto xs = key.x_strides();
+void add_products(const convolution_shape& key, const float* x, const float* w, float* y) noexcept {
+  const auto is = key.input_strides();
   const auto ws = key.w_strides();
-  const auto ys = key.y_strides();
+  const auto os = key.output_strides();
   const auto group_channels = key.c / key.groups;
   const auto group_filters = key.k / key.groups;
   for (std::int64_t n = 0; n < key.n; ++n) {
     for (std::int64_t k = 0; k < key.k; ++k) {
+      const auto output = n * os.image + k * os.channel;
       const auto first_channel = k / group_filters * group_channels;
       for (std::int64_t c = 0; c < group_channels; ++c) {
-        add_plane(key, x + n * xs.image + (first_channel + c) * xs.channel,
-                  w + k * ws.image + c * ws.channel, y + n * ys.image + k * ys.channel);
+        const auto input = n * is.image + (first_channel + c) * is.channel;
+        add_plane(key, x + (key.is_transposed() ? output : input),
+                  w + k * ws.image + c * ws.channel, y + (key.is_transposed() ? input : output));
       }
     }
   }

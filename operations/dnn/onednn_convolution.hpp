@@ -3,10 +3,12 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <type_traits>
+
 namespace sluice::host {
 
-/// A forward convolution as oneDNN describes it. An empty `bias` stands for none; dilations count
-/// from 0.
+/// A convolution, or a transposed one, as oneDNN describes it. An empty `bias` stands for none;
+/// dilations count from 0.
 struct onednn_convolution {
   dnnl::memory::desc source;
   dnnl::memory::desc weights;
@@ -14,12 +16,13 @@ struct onednn_convolution {
   dnnl::memory::desc destination;
   dnnl::memory::dims strides;
   dnnl::memory::dims dilations;
-  dnnl::memory::dims padding;      ///< above and to the left
-  dnnl::memory::dims padding_end;  ///< below and to the right
+  dnnl::memory::dims padding;      ///< before the source, or cut off from the destination
+  dnnl::memory::dims padding_end;  ///< behind it
 };
 
-/// oneDNN's implementations of a convolution, best first. All that differs between oneDNN 2 and 3:
-/// since 3.0 a primitive is described in one step.
+/// oneDNN's implementations of a `Primitive`, a forward convolution or deconvolution, best first.
+/// All that differs between oneDNN 2 and 3: since 3.0 a primitive is described in one step.
+template <class Primitive>
 class onednn_implementations {
  public:
   /// @throws dnnl::error
@@ -38,7 +41,7 @@ class onednn_implementations {
   onednn_implementations& operator=(const onednn_implementations&) = delete;
   ~onednn_implementations() = default;
 
-  [[nodiscard]] const dnnl::convolution_forward::primitive_desc& current() const noexcept {
+  [[nodiscard]] const typename Primitive::primitive_desc& current() const noexcept {
     return current_;
   }
   /// Goes on to the next one. False if there is none.
@@ -50,11 +53,13 @@ class onednn_implementations {
  private:
   static constexpr auto kind = dnnl::prop_kind::forward_inference;
   // Direct, never Winograd: f32 to the last bits, and a NaN stays in the windows that hold it.
-  static constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+  static constexpr auto algorithm = std::is_same_v<Primitive, dnnl::convolution_forward>
+                                        ? dnnl::algorithm::convolution_direct
+                                        : dnnl::algorithm::deconvolution_direct;
 #if DNNL_VERSION_MAJOR < 3
-  dnnl::convolution_forward::desc description_;  // `next_impl` reads it
+  typename Primitive::desc description_;  // `next_impl` reads it
 #endif
-  dnnl::convolution_forward::primitive_desc current_;
+  typename Primitive::primitive_desc current_;
 };
 
 }  // namespace sluice::host

@@ -152,6 +152,7 @@ sample make_conv2d(session& s, const sample_options& options) {
   conv2d r{
       .x = put(p.x, d.x), .w = put(p.w, d.w), .geometry = d.geometry, .activation = d.activation};
   if (d.has_bias) r.bias = s.put(p.bias);
+  if (d.has_residual) r.residual = put(p.residual, output_shape(d));
   gpu_ref<float> output;
   give_output(s, options, result.expected.size(), output, result);
   if (output) r.y = tensor(output).reshape(output_shape(d));

@@ -170,6 +170,7 @@ TEST_P(operations, conv2d_with_and_without_bias_relu_and_groups) {
              .geometry = d.geometry,
              .activation = d.activation,
              .math = d.math};
+    if (d.has_residual) r.residual = tensor(s().put(p.residual)).reshape(output_shape(d));
     if (s().coin()) {
       r.y = tensor(put(s().numbers<float>(expected.size()), s().coin())).reshape(output_shape(d));
     }

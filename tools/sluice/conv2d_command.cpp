@@ -28,6 +28,7 @@ struct conv2d_options {
   std::string x;
   std::string w;
   std::optional<std::string> bias;
+  std::optional<std::string> residual;
   std::string output;
   conv2d_geometry geometry;
   sluice::activation activation = sluice::activation::none;
@@ -37,6 +38,7 @@ struct conv2d_inputs {
   io::array x;
   io::array w;
   std::optional<io::array> bias;
+  std::optional<io::array> residual;
   extents result;  // shape
 };
 
@@ -90,6 +92,13 @@ conv2d_inputs read_inputs(const conv2d_options& options) {
                                              in.bias->shape[0], io::displayed(options.w), filters));
   }
   in.result = result_shape(options, shape_of(in.x), shape_of(in.w));
+  if (options.residual) {
+    in.residual = read_f32("--residual", *options.residual, 4, "a residual (N,K,H',W')");
+    if (shape_of(*in.residual) != in.result)
+      refuse_file(*options.residual,
+                  fmt::format("has the shape {}, but the result has {}",
+                              to_string(shape_of(*in.residual)), to_string(in.result)));
+  }
   return in;
 }
 
@@ -102,6 +111,7 @@ tensor upload_tensor(session& current, io::array& array) {
 void run(const conv2d_options& options) {
   std::vector<named_file> inputs{{"X", options.x}, {"W", options.w}};
   if (options.bias) inputs.push_back({"--bias", *options.bias});
+  if (options.residual) inputs.push_back({"--residual", *options.residual});
   require_distinct_files(options.common, {{"-o", options.output}}, inputs);
   conv2d_inputs in = read_inputs(options);
   const std::span<const std::int64_t> shape(in.result.begin(), in.result.end());
@@ -110,13 +120,16 @@ void run(const conv2d_options& options) {
 
   session current(options.common);
   require_memory(options.output, current.info(), std::max(in.x.bytes.size(), result_bytes),
-                 saturating_add(in.x.bytes.size() + in.w.bytes.size(), result_bytes));
+                 saturating_add(in.x.bytes.size() + in.w.bytes.size() +
+                                    (in.residual ? in.residual->bytes.size() : 0),
+                                result_bytes));
 
   conv2d request{.x = upload_tensor(current, in.x),
                  .w = upload_tensor(current, in.w),
                  .geometry = options.geometry,
                  .activation = options.activation};
   if (in.bias) request.bias = upload_tensor(current, *in.bias);
+  if (in.residual) request.residual = upload_tensor(current, *in.residual);
   const auto result = current.ask<tensor>(current.device().dnn(), std::move(request));
   const launch_summary launch = current.last_launch();
   write_array(options.output, shape, download_values(current, result.reshape({-1}).as<float>()));
@@ -165,10 +178,23 @@ void add_conv2d_command(CLI::App& program) {
       ->required()
       ->type_name("NPY");
   add_input(command, "--bias", options->bias, "Bias (K), added to each channel")->type_name("NPY");
+  add_input(command, "--residual", options->residual,
+            "Residual (N,K,H',W'), added before the activation")
+      ->type_name("NPY");
   add_pair(command, "--stride", 1, geometry.stride.h, geometry.stride.w,
            "Stride: one number or H,W [1]");
   add_pair(command, "--padding", 0, geometry.padding.h, geometry.padding.w,
            "Zeros added at each side: one number or H,W [0]");
+  command
+      .add_option_function<std::string>(
+          "--padding-after",
+          [options](const std::string& text) {
+            auto& after = options->geometry.padding_after.emplace();
+            std::tie(after.h, after.w) =
+                parse_pair("--padding-after", text, 0, std::numeric_limits<std::int32_t>::max());
+          },
+          "Instead of --padding, zeros added below and right: one number or H,W")
+      ->type_name("H,W");
   add_pair(command, "--dilation", 1, geometry.dilation.h, geometry.dilation.w,
            "Dilation: one number or H,W [1]");
   command

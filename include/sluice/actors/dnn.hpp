@@ -6,6 +6,7 @@
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/attention.hpp>
+#include <sluice/operations/convolution.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/local_response_norm.hpp>
 #include <sluice/operations/max_pool_with_indices.hpp>
@@ -21,11 +22,12 @@ namespace sluice {
 
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host, and our own
 /// kernels for attention, normalizations, pools, regions, boxes and rotary embeddings. A build
-/// without the library answers `conv2d` with `unsupported`.
+/// without the library answers convolutions with `unsupported`.
 using dnn_actor =
-    operation_actor<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
-                    batch_norm, local_response_norm, pool, adaptive_pool, max_pool_with_indices,
-                    roi_align, non_maximum_suppression, rotary_embedding, attention>;
+    operation_actor<conv2d, convolution, transposed_convolution, integer_convolution, softmax,
+                    log_softmax, lp_norm, layer_norm, rms_norm, group_norm, batch_norm,
+                    local_response_norm, pool, adaptive_pool, max_pool_with_indices, roi_align,
+                    non_maximum_suppression, rotary_embedding, attention>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -36,7 +38,8 @@ using dnn_actor =
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::softmax,
+SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::convolution,
+                sluice::transposed_convolution, sluice::integer_convolution, sluice::softmax,
                 sluice::log_softmax, sluice::lp_norm, sluice::layer_norm, sluice::rms_norm,
                 sluice::group_norm, sluice::batch_norm, sluice::local_response_norm, sluice::pool,
                 sluice::adaptive_pool, sluice::max_pool_with_indices, sluice::roi_align,

@@ -13,17 +13,19 @@ struct native_stream;
 
 namespace sluice::operations {
 
-/// y = activation(y + bias), in place and in one pass, computed in f32. ReLU keeps NaN.
+/// y = activation(y + bias + residual), in place and in one pass, computed in f32. ReLU keeps NaN.
 struct bias_activation {
   storage type;  ///< f16, bf16 or f32
   void* y;
-  const void* bias;            ///< `channels` numbers, or null
-  std::size_t count;           ///< elements of y
-  std::size_t image;           ///< elements of one image
-  std::size_t distance;        ///< between images, in elements
-  std::size_t channels;        ///< channels of an image
-  std::size_t channel_stride;  ///< between elements of neighbouring channels
-  bool overwrites;             ///< 0 stands for the previous y, which is not read
+  const void* bias;               ///< `channels` numbers, or null
+  const void* residual;           ///< images in the order of those of y, or null
+  std::size_t count;              ///< elements of y
+  std::size_t image;              ///< elements of one image
+  std::size_t distance;           ///< between images, in elements
+  std::size_t residual_distance;  ///< between images of the residual, in elements
+  std::size_t channels;           ///< channels of an image
+  std::size_t channel_stride;     ///< between elements of neighbouring channels
+  bool overwrites;                ///< 0 stands for the previous y, which is not read
   activation function;
 };
 

@@ -12,9 +12,11 @@ template <class Element, class Index>
 struct arguments {
   Element* y;
   const Element* bias;
+  const Element* residual;
   Index count;
   Index image;
-  Index gap;  // between the end of an image and the next one
+  Index gap;           // between the end of an image and the next one
+  Index residual_gap;  // the same of the residual
   Index channels;
   Index channel_stride;
   bool overwrites;
@@ -29,6 +31,9 @@ __global__ void bias_activation_kernel(arguments<Element, Index> a) {
     const Index offset = a.gap == 0 ? i : i + i / a.image * a.gap;
     float value = a.overwrites ? 0.0f : to_f32(a.y[offset]);
     if (a.bias != nullptr) value += to_f32(a.bias[i / a.channel_stride % a.channels]);
+    if (a.residual != nullptr) {
+      value += to_f32(a.residual[a.residual_gap == 0 ? i : i + i / a.image * a.residual_gap]);
+    }
     with_function(a.function, [&](auto unary) {
       value = apply(unary.value, value, float(activation_alpha), float(activation_beta));
     });
@@ -42,15 +47,18 @@ void launch(const bias_activation& o, unsigned blocks, unsigned threads, cudaStr
     return static_cast<Index>(value);
   };
   const bool one_image = o.count == o.image;
-  const arguments<Element, Index> a{static_cast<Element*>(o.y),
-                                    static_cast<const Element*>(o.bias),
-                                    index(o.count),
-                                    index(o.image),
-                                    index(one_image ? 0 : o.distance - o.image),
-                                    index(o.channels),
-                                    index(o.channel_stride),
-                                    o.overwrites,
-                                    o.function};
+  const arguments<Element, Index> a{
+      static_cast<Element*>(o.y),
+      static_cast<const Element*>(o.bias),
+      static_cast<const Element*>(o.residual),
+      index(o.count),
+      index(o.image),
+      index(one_image ? 0 : o.distance - o.image),
+      index(one_image || o.residual == nullptr ? 0 : o.residual_distance - o.image),
+      index(o.channels),
+      index(o.channel_stride),
+      o.overwrites,
+      o.function};
   bias_activation_kernel<Element, Index><<<blocks, threads, 0, stream>>>(a);
 }
 
@@ -92,7 +100,8 @@ int launch_bias_activation(const bias_activation& operation, native_stream* stre
   constexpr unsigned threads = 256;
   const auto blocks =
       static_cast<unsigned>(std::min<std::size_t>((operation.count + threads - 1) / threads, 8192));
-  const auto extent = operation.count / operation.image * operation.distance;
+  const auto extent =
+      operation.count / operation.image * std::max(operation.distance, operation.residual_distance);
   // 32-bit divisions are several times as fast; below this bound the last step does not overflow.
   constexpr std::size_t small = std::size_t{1} << 31;
   const bool is_small = operation.count <= small && extent <= small;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operations/dnn/conv2d_call.hpp"
+#include "operations/dnn/convolution_call.hpp"
 #include "operations/dnn/cuda/graph_descriptor.hpp"
 
 #include <array>
@@ -12,33 +12,27 @@
 
 namespace sluice::cuda {
 
-/// The operands of one convolution.
-struct convolution_operands {
-  const void* x;
-  const void* w;
-  const void* bias;
-  void* y;
-};
-
-/// A convolution as a graph of cuDNN: y = conv(x, w), with the epilogue of the key or without.
+/// A convolution, or a transposed one, as a graph of cuDNN: y = conv(x, w), with the epilogue of
+/// the key or without.
 class convolution_graph {
  public:
   /// @throws error `unsupported` if no engine of cuDNN can take it
   /// @throws error `library_failure`
-  convolution_graph(cudnnHandle_t handle, const operations::conv2d_key& key,
-                    operations::conv2d_epilogue epilogue);
+  convolution_graph(cudnnHandle_t handle, const operations::convolution_key& key,
+                    operations::convolution_epilogue epilogue);
 
   [[nodiscard]] const graph_descriptor& get() const noexcept { return graph_; }
-  [[nodiscard]] operations::conv2d_epilogue epilogue() const noexcept { return epilogue_; }
+  [[nodiscard]] operations::convolution_epilogue epilogue() const noexcept { return epilogue_; }
   /// The identifiers of the tensors that a launch gives.
   [[nodiscard]] std::span<const std::int64_t> tensors() const noexcept {
     return std::span(tensors_).first(tensor_count_);
   }
   /// Their addresses, in the same order.
-  [[nodiscard]] std::array<void*, 4> addresses(const convolution_operands& operands) const noexcept;
+  [[nodiscard]] std::array<void*, 4> addresses(
+      const operations::convolution_operands& operands) const noexcept;
 
  private:
-  operations::conv2d_epilogue epilogue_;
+  operations::convolution_epilogue epilogue_;
   std::array<std::int64_t, 4> tensors_{};
   std::size_t tensor_count_ = 0;
   std::vector<graph_descriptor> parts_;  // tensors and operations

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/convolution_ways.hpp"
 
+#include "operations/dnn/element_call.hpp"
+
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
 namespace sluice::cuda {
 namespace {
 
-using operations::conv2d_epilogue;
-using operations::conv2d_key;
+using operations::convolution_epilogue;
+using operations::convolution_key;
+using operations::convolution_operands;
 
 /// A plan of a graph.
 class planned_convolution final : public convolution_way {
@@ -19,7 +23,9 @@ class planned_convolution final : public convolution_way {
   planned_convolution(std::shared_ptr<const convolution_graph> graph, graph_plan plan) noexcept
       : graph_(std::move(graph)), plan_(std::move(plan)) {}
   std::size_t workspace_bytes() const noexcept override { return plan_.workspace_bytes(); }
-  bool is_fused() const noexcept override { return graph_->epilogue() != conv2d_epilogue::none; }
+  bool is_fused() const noexcept override {
+    return graph_->epilogue() != convolution_epilogue::none;
+  }
   cudnnStatus_t run(cudnnHandle_t handle, const convolution_operands& operands,
                     void* workspace) override {
     const auto addresses = graph_->addresses(operands);
@@ -50,6 +56,37 @@ class called_convolution final : public convolution_way {
   convolution_algorithm algorithm_;
 };
 
+/// Our own kernel.
+class direct_convolution final : public convolution_way {
+ public:
+  explicit direct_convolution(const convolution_key& key) noexcept
+      : call_(operations::make_element_call(key)) {}
+  std::size_t workspace_bytes() const noexcept override { return 0; }
+  bool is_fused() const noexcept override { return false; }
+  cudnnStatus_t run(cudnnHandle_t handle, const convolution_operands& operands, void*) override {
+    cudaStream_t stream{};
+    const auto status = cudnnGetStream(handle, &stream);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+    const auto launched = operations::launch_elements(call_, operands.x, operands.w, operands.y,
+                                                      reinterpret_cast<native_stream*>(stream));
+    return launched == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+  }
+
+ private:
+  operations::element_call call_;
+};
+
+/// Whether cuDNN, which counts in `int`, takes the numbers of a convolution.
+bool fits_cudnn(const convolution_key& key) noexcept {
+  constexpr std::int64_t limit = std::numeric_limits<int>::max();
+  const auto fit = [](const operations::spatial& values) {
+    return *std::max_element(values.begin(), values.end()) <= limit;
+  };
+  return std::max({key.n, key.c, key.k, key.x_extent(), key.w_extent(), key.y_extent()}) <= limit &&
+         fit(key.input) && fit(key.taps) && fit(key.output) && fit(key.before) && fit(key.after) &&
+         fit(key.stride) && fit(key.dilation);
+}
+
 /// Moves the last element out of `list`.
 template <class T>
 T take_last(std::vector<T>& list) {
@@ -60,26 +97,37 @@ T take_last(std::vector<T>& list) {
 
 /// Engines for graphs with an epilogue that use no tensor cores take ten times as long as the
 /// convolution alone.
-engine_requirements requirements_of(const conv2d_key& key, conv2d_epilogue epilogue) noexcept {
-  return {.needs_tensor_cores = epilogue != conv2d_epilogue::none,
+engine_requirements requirements_of(const convolution_key& key,
+                                    convolution_epilogue epilogue) noexcept {
+  return {.needs_tensor_cores = epilogue != convolution_epilogue::none,
+          .allows_tensor_cores = key.uses_tensor_cores(),
           .allows_winograd = key.type() == element_type::f32};
 }
 
 }  // namespace
 
-convolution_ways::convolution_ways(cudnnHandle_t handle, const conv2d_key& key,
+convolution_ways::convolution_ways(cudnnHandle_t handle, const convolution_key& key,
                                    std::size_t max_workspace)
     : handle_(handle), key_(key), max_workspace_(max_workspace), stage_(first_stage(key)) {}
 
-convolution_ways::stage convolution_ways::first_stage(const conv2d_key& key) noexcept {
+convolution_ways::stage convolution_ways::first_stage(const convolution_key& key) noexcept {
+  if (!key.has_padding() || !fits_cudnn(key)) return stage::kernel;
   // The engines are proposed in the order of their speed with tensor cores.
-  if (!key.uses_tensor_cores()) return stage::calls;
-  return key.epilogue != conv2d_epilogue::none ? stage::fused : stage::plain;
+  if (!key.uses_graphs()) return stage::calls;
+  return key.epilogue != convolution_epilogue::none ? stage::fused : stage::plain;
 }
 
 std::unique_ptr<convolution_way> convolution_ways::next() {
-  if (auto way = next_plan()) return way;
-  return next_call();
+  if (stage_ < stage::calls) {
+    if (auto way = next_plan()) return way;
+  }
+  if (stage_ == stage::calls) {
+    if (auto way = next_call()) return way;
+    stage_ = stage::kernel;
+  }
+  if (stage_ == stage::end) return nullptr;
+  stage_ = stage::end;
+  return std::make_unique<direct_convolution>(key_);
 }
 
 std::unique_ptr<convolution_way> convolution_ways::next_plan() {
@@ -97,7 +145,7 @@ std::unique_ptr<convolution_way> convolution_ways::next_plan() {
 
 void convolution_ways::propose_engines() {
   try {
-    const auto epilogue = stage_ == stage::fused ? key_.epilogue : conv2d_epilogue::none;
+    const auto epilogue = stage_ == stage::fused ? key_.epilogue : convolution_epilogue::none;
     graph_ = std::make_shared<convolution_graph>(handle_, key_, epilogue);
     engines_ = proposed_engines(graph_->get(), requirements_of(key_, epilogue));
     std::reverse(engines_.begin(), engines_.end());
@@ -109,9 +157,16 @@ void convolution_ways::propose_engines() {
 }
 
 std::unique_ptr<convolution_way> convolution_ways::next_call() {
+  if (!key_.is_symmetric()) return nullptr;
   if (convolution_ == nullptr) {
-    convolution_ = std::make_shared<cudnn_convolution>(key_);
-    algorithms_ = convolution_->algorithms(handle_, max_workspace_);
+    try {
+      convolution_ = std::make_shared<cudnn_convolution>(key_);
+      algorithms_ = convolution_->algorithms(handle_, max_workspace_);
+    } catch (const error& failure) {
+      // Descriptors that cuDNN does not take have no algorithms.
+      if (failure.code() != errc::unsupported && failure.code() != errc::library_failure) throw;
+      algorithms_.clear();
+    }
     std::reverse(algorithms_.begin(), algorithms_.end());
   }
   if (algorithms_.empty()) return nullptr;

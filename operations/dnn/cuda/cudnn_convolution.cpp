@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/cudnn_convolution.hpp"
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <span>
 
 namespace sluice::cuda {
@@ -9,40 +11,105 @@ namespace {
 
 using operations::channel_order;
 using operations::check_cudnn;
-using operations::conv2d_key;
+using operations::convolution_key;
 using operations::image_strides;
+using operations::spatial;
 
-/// cuDNN counts in `int`; `check` has refused larger values.
-int to_int(std::int64_t value) noexcept {
-  return static_cast<int>(value);
-}
+/// Numbers for each dimension. cuDNN counts in `int`, which larger values exclude from its calls.
+class int_list {
+ public:
+  /// The numbers `first`, and those of the last `rank` dimensions of `values`.
+  int_list(std::initializer_list<std::int64_t> first, const spatial& values, std::size_t rank) {
+    for (const auto value : first) push_back(value);
+    for (auto i = values.size() - rank; i < values.size(); ++i) push_back(values[i]);
+  }
+  [[nodiscard]] const int* data() const noexcept { return values_.data(); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(count_); }
 
-void set_tensor(cudnnTensorDescriptor_t tensor, element_type type, std::int64_t n, std::int64_t c,
-                std::int64_t h, std::int64_t w, const image_strides& s) {
-  check_cudnn(cudnnSetTensor4dDescriptorEx(tensor, cudnn_type_of(type), to_int(n), to_int(c),
-                                           to_int(h), to_int(w), to_int(s.image), to_int(s.channel),
-                                           to_int(s.row), to_int(s.column)),
-              "cudnnSetTensor4dDescriptorEx");
+ private:
+  void push_back(std::int64_t value) { values_[count_++] = static_cast<int>(value); }
+
+  std::array<int, 5> values_{};
+  std::size_t count_ = 0;
+};
+
+void set_tensor(cudnnTensorDescriptor_t tensor, const convolution_key& key, std::int64_t channels,
+                const spatial& shape, const image_strides& s) {
+  const int_list dimensions({key.n, channels}, shape, key.rank());
+  const int_list strides({s.image, s.channel}, s.axes, key.rank());
+  check_cudnn(cudnnSetTensorNdDescriptor(tensor, cudnn_type_of(key.type()), dimensions.size(),
+                                         dimensions.data(), strides.data()),
+              "cudnnSetTensorNdDescriptor");
 }
 
 }  // namespace
 
-cudnn_convolution::cudnn_convolution(const conv2d_key& key)
-    : tf32_(key.tf32 != 0), has_16_bits_(key.type() != element_type::f32) {
-  set_tensor(x_.get(), key.type(), key.n, key.c, key.h, key.w, key.x_strides());
-  set_tensor(y_.get(), key.type(), key.n, key.k, key.output_h, key.output_w, key.y_strides());
-  check_cudnn(cudnnSetFilter4dDescriptor(
+cudnn_convolution::cudnn_convolution(const convolution_key& key)
+    : is_transposed_(key.is_transposed()),
+      tf32_(key.tf32 != 0),
+      has_16_bits_(key.type() != element_type::f32) {
+  set_tensor(input_.get(), key, key.c, key.input, key.input_strides());
+  set_tensor(output_.get(), key, key.k, key.output, key.output_strides());
+  const int_list filters({key.k, key.c / key.groups}, key.taps, key.rank());
+  check_cudnn(cudnnSetFilterNdDescriptor(
                   w_.get(), cudnn_type_of(key.type()),
                   key.order == channel_order::first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC,
-                  to_int(key.k), to_int(key.c / key.groups), to_int(key.r), to_int(key.s)),
-              "cudnnSetFilter4dDescriptor");
-  check_cudnn(cudnnSetConvolution2dDescriptor(
-                  convolution_.get(), to_int(key.padding_h), to_int(key.padding_w),
-                  to_int(key.stride_h), to_int(key.stride_w), to_int(key.dilation_h),
-                  to_int(key.dilation_w), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-              "cudnnSetConvolution2dDescriptor");
-  check_cudnn(cudnnSetConvolutionGroupCount(convolution_.get(), to_int(key.groups)),
+                  filters.size(), filters.data()),
+              "cudnnSetFilterNdDescriptor");
+  const int_list padding({}, key.before, key.rank());
+  const int_list stride({}, key.stride, key.rank());
+  const int_list dilation({}, key.dilation, key.rank());
+  check_cudnn(cudnnSetConvolutionNdDescriptor(convolution_.get(), padding.size(), padding.data(),
+                                              stride.data(), dilation.data(),
+                                              CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+              "cudnnSetConvolutionNdDescriptor");
+  check_cudnn(cudnnSetConvolutionGroupCount(convolution_.get(), static_cast<int>(key.groups)),
               "cudnnSetConvolutionGroupCount");
+}
+
+std::vector<convolution_algorithm> cudnn_convolution::proposed(cudnnHandle_t handle) const {
+  const auto list = [](auto performances, const auto& find) {
+    int count = 0;
+    if (find(static_cast<int>(performances.size()), &count, performances.data()) !=
+        CUDNN_STATUS_SUCCESS) {
+      count = 0;
+    }
+    std::vector<convolution_algorithm> algorithms;
+    for (const auto& p : std::span(performances).first(static_cast<std::size_t>(count))) {
+      if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
+      algorithms.push_back({static_cast<int>(p.algo), p.mathType});
+    }
+    return algorithms;
+  };
+  if (is_transposed_) {
+    return list(
+        std::array<cudnnConvolutionBwdDataAlgoPerf_t, 2 * CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>{},
+        [&](int most, int* count, cudnnConvolutionBwdDataAlgoPerf_t* found) {
+          return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, w_.get(), output_.get(),
+                                                             convolution_.get(), input_.get(), most,
+                                                             count, found);
+        });
+  }
+  return list(std::array<cudnnConvolutionFwdAlgoPerf_t, 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT>{},
+              [&](int most, int* count, cudnnConvolutionFwdAlgoPerf_t* found) {
+                return cudnnGetConvolutionForwardAlgorithm_v7(handle, input_.get(), w_.get(),
+                                                              convolution_.get(), output_.get(),
+                                                              most, count, found);
+              });
+}
+
+std::optional<std::size_t> cudnn_convolution::workspace_bytes(cudnnHandle_t handle,
+                                                              int algorithm) const {
+  std::size_t bytes = 0;
+  const auto status = is_transposed_
+                          ? cudnnGetConvolutionBackwardDataWorkspaceSize(
+                                handle, w_.get(), output_.get(), convolution_.get(), input_.get(),
+                                static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm), &bytes)
+                          : cudnnGetConvolutionForwardWorkspaceSize(
+                                handle, input_.get(), w_.get(), convolution_.get(), output_.get(),
+                                static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), &bytes);
+  if (status != CUDNN_STATUS_SUCCESS) return std::nullopt;
+  return bytes;
 }
 
 std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t handle,
@@ -51,32 +118,24 @@ std::vector<convolution_algorithm> cudnn_convolution::algorithms(cudnnHandle_t h
   const auto requested = has_16_bits_ ? CUDNN_TENSOR_OP_MATH
                          : tf32_      ? CUDNN_DEFAULT_MATH
                                       : CUDNN_FMA_MATH;
-  std::array<cudnnConvolutionFwdAlgoPerf_t, 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT> proposed{};
-  int count = 0;
   set_math(requested);
-  const cudnnStatus_t status = cudnnGetConvolutionForwardAlgorithm_v7(
-      handle, x_.get(), w_.get(), convolution_.get(), y_.get(), static_cast<int>(proposed.size()),
-      &count, proposed.data());
-  if (status != CUDNN_STATUS_SUCCESS) count = 0;
-
+  const auto proposals = proposed(handle);
   std::vector<convolution_algorithm> usable;
-  const auto add = [&](cudnnConvolutionFwdAlgo_t algorithm, cudnnMathType_t math) {
+  const auto add = [&](int algorithm, cudnnMathType_t math) {
     // The workspace is asked for again: what the heuristics said holds for their own math type.
     set_math(math);
-    std::size_t bytes = 0;
-    if (cudnnGetConvolutionForwardWorkspaceSize(handle, x_.get(), w_.get(), convolution_.get(),
-                                                y_.get(), algorithm,
-                                                &bytes) == CUDNN_STATUS_SUCCESS &&
-        bytes <= max_workspace) {
-      usable.push_back({algorithm, math, bytes});
-    }
+    const auto bytes = workspace_bytes(handle, algorithm);
+    if (bytes && *bytes <= max_workspace) usable.push_back({algorithm, math, *bytes});
   };
-  for (const auto& p : std::span(proposed).first(static_cast<std::size_t>(count))) {
-    if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
-    add(p.algo, tf32_ || has_16_bits_ ? p.mathType : CUDNN_FMA_MATH);
+  for (const auto& p : proposals) {
+    add(p.algorithm, tf32_ || has_16_bits_ ? p.math : CUDNN_FMA_MATH);
   }
-  add(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, requested);
-  add(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, requested);
+  if (is_transposed_) {
+    add(CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, requested);
+  } else {
+    add(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, requested);
+    add(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, requested);
+  }
   return usable;
 }
 
@@ -86,9 +145,15 @@ cudnnStatus_t cudnn_convolution::run(cudnnHandle_t handle, const convolution_alg
   const float beta = 0;
   const auto status = cudnnSetConvolutionMathType(convolution_.get(), algorithm.math);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  return cudnnConvolutionForward(handle, &alpha, x_.get(), x, w_.get(), w, convolution_.get(),
-                                 algorithm.algorithm, workspace, algorithm.workspace_bytes, &beta,
-                                 y_.get(), y);
+  if (is_transposed_) {
+    return cudnnConvolutionBackwardData(
+        handle, &alpha, w_.get(), w, output_.get(), x, convolution_.get(),
+        static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.algorithm), workspace,
+        algorithm.workspace_bytes, &beta, input_.get(), y);
+  }
+  return cudnnConvolutionForward(handle, &alpha, input_.get(), x, w_.get(), w, convolution_.get(),
+                                 static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.algorithm),
+                                 workspace, algorithm.workspace_bytes, &beta, output_.get(), y);
 }
 
 void cudnn_convolution::set_math(cudnnMathType_t math) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "operations/dnn/conv2d_call.hpp"
+#include "operations/dnn/convolution_call.hpp"
 #include "operations/dnn/cuda/check_cudnn.hpp"
 
 #include <cudnn.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace sluice::cuda {
@@ -39,37 +40,45 @@ class cudnn_descriptor {
 
 /// How one convolution is computed.
 struct convolution_algorithm {
-  cudnnConvolutionFwdAlgo_t algorithm;
+  int algorithm;  ///< a `cudnnConvolutionFwdAlgo_t`, or a `cudnnConvolutionBwdDataAlgo_t`
   cudnnMathType_t math;
   std::size_t workspace_bytes = 0;
 };
 
-/// A convolution as cuDNN's calls with descriptors take it. Not thread-safe.
+/// A convolution, or a transposed one, as cuDNN's calls with descriptors take it: with one padding
+/// for both ends of a dimension. Not thread-safe.
 class cudnn_convolution {
  public:
   /// @throws error `unsupported`, `library_failure`
-  explicit cudnn_convolution(const operations::conv2d_key& key);
+  explicit cudnn_convolution(const operations::convolution_key& key);
 
   /// What cuDNN's heuristics propose with at most `max_workspace` bytes, best first, then the
   /// algorithms that take every geometry.
   [[nodiscard]] std::vector<convolution_algorithm> algorithms(cudnnHandle_t handle,
                                                               std::size_t max_workspace);
-  /// Enqueues y = conv(x, w). Does not synchronize.
+  /// Enqueues y = conv(x, w), with the x and the y of the key. Does not synchronize.
   [[nodiscard]] cudnnStatus_t run(cudnnHandle_t handle, const convolution_algorithm& algorithm,
                                   const void* x, const void* w, void* y, void* workspace);
 
  private:
+  /// What cuDNN's heuristics propose, deterministic algorithms only, with the math that they
+  /// propose.
+  [[nodiscard]] std::vector<convolution_algorithm> proposed(cudnnHandle_t handle) const;
+  /// The scratch memory of an algorithm; nothing if it does not take the convolution.
+  [[nodiscard]] std::optional<std::size_t> workspace_bytes(cudnnHandle_t handle,
+                                                           int algorithm) const;
   void set_math(cudnnMathType_t math);
 
   cudnn_descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
                    cudnnDestroyTensorDescriptor>
-      x_, y_;
+      input_, output_;  // of the forward convolution
   cudnn_descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor,
                    cudnnDestroyFilterDescriptor>
       w_;
   cudnn_descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
                    cudnnDestroyConvolutionDescriptor>
       convolution_;
+  bool is_transposed_;
   bool tf32_;
   bool has_16_bits_;
 };

@@ -5,10 +5,10 @@
 
 #include <cudnn.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 namespace sluice::cuda {
@@ -69,9 +69,9 @@ class graph_descriptor {
     static_assert(graph_attribute_type<T> != CUDNN_TYPE_CHAR, "no attribute has this type");
     set(name, graph_attribute_type<T>, 1, &value);
   }
-  template <class T, std::size_t Count>
-  void set(cudnnBackendAttributeName_t name, const std::array<T, Count>& values) {
-    set(name, graph_attribute_type<T>, Count, values.data());
+  template <class T, std::size_t Extent>
+  void set(cudnnBackendAttributeName_t name, std::span<T, Extent> values) {
+    set(name, graph_attribute_type<std::remove_const_t<T>>, values.size(), values.data());
   }
   void set(cudnnBackendAttributeName_t name, const graph_descriptor& value) {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.handle_);

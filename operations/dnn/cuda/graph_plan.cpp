@@ -38,7 +38,8 @@ bool is_accepted(const graph_descriptor& configuration, const engine_requirement
       behaviour.contain(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)) {
     return false;
   }
-  if (requirements.needs_tensor_cores && !numerics.contain(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) {
+  const bool has_tensor_cores = numerics.contain(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  if (has_tensor_cores ? !requirements.allows_tensor_cores : requirements.needs_tensor_cores) {
     return false;
   }
   return requirements.allows_winograd ||

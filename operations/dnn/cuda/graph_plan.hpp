@@ -17,7 +17,8 @@ namespace sluice::cuda {
 /// transforms to frequencies, or compiles its kernels when the plan is made.
 struct engine_requirements {
   bool needs_tensor_cores = false;
-  bool allows_winograd = true;  ///< whose transforms lose digits of 16-bit numbers
+  bool allows_tensor_cores = true;  ///< which round factors of f32 to TF32
+  bool allows_winograd = true;      ///< whose transforms lose digits of 16-bit numbers
 };
 
 /// The engines that cuDNN's heuristics propose for a graph, best first, each with its parameters.

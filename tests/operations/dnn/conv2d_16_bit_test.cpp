@@ -5,6 +5,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/seed.hpp"
 
+#include <sluice/operations/convolution.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/transfer.hpp>
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace sluice::test {
@@ -57,25 +59,29 @@ class conv2d_16_bits : public executor_test {
     (void)run(test_executor(), sluice::download{.x = wide, .target = result});
     return result->to_vector<float>();
   }
-  void expect_right(element_type type, conv2d_description d) {
+  /// @param d of a `conv2d`, a `convolution` or a `transposed_convolution`
+  template <class Description>
+  void expect_right(element_type type, const Description& d) {
+    const auto shape = output_shape(d);
     const auto x = numbers(type, d.x);
     const auto w = numbers(type, d.w);
-    const auto bias = numbers(type, {d.w[0]});
-    const auto y =
-        run(test_executor(), conv2d{.x = x,
-                                    .w = w,
-                                    .bias = d.has_bias ? bias : tensor(),
-                                    .y = coin() ? memory(type, output_shape(d)) : tensor(),
-                                    .geometry = d.geometry,
-                                    .activation = d.activation});
+    const auto bias = numbers(type, {shape[1]});
+    const auto residual = numbers(type, shape);
+    const auto y = run_with(d, {.x = x,
+                                .w = w,
+                                .bias = d.has_bias ? bias : tensor(),
+                                .residual = d.has_residual ? residual : tensor(),
+                                .y = coin() && shape.size() == 4 ? memory(type, shape) : tensor()});
     ASSERT_EQ(y.type(), type);
-    ASSERT_EQ(y.shape(), output_shape(d));
-    const conv2d_problem problem{d, values(x), values(w), values(bias)};
-    const auto expected = conv2d_reference(problem);
+    ASSERT_EQ(y.shape(), shape);
+    const convolution_problem problem{described(d), values(x), values(w), values(bias),
+                                      values(residual)};
+    const auto expected = convolution_reference(problem);
     auto products = problem;
     products.description.has_bias = false;
+    products.description.has_residual = false;
     products.description.activation = activation::none;
-    const auto sums = conv2d_reference(products);
+    const auto sums = convolution_reference(products);
     const auto computed = values(y);
     // Half a unit in the last place for each of two roundings, and the sums in f32. No activation
     // is steeper than 1.25.
@@ -94,6 +100,43 @@ class conv2d_16_bits : public executor_test {
   std::mt19937_64& generator() { return generator_; }
 
  private:
+  struct operand_views {
+    tensor x, w, bias, residual, y;
+  };
+  static const convolution_description& described(const convolution_description& d) { return d; }
+  static convolution_description described(const conv2d_description& d) {
+    return test::described(d);
+  }
+  tensor run_with(const conv2d_description& d, const operand_views& o) {
+    return run(test_executor(), conv2d{.x = o.x,
+                                       .w = o.w,
+                                       .bias = o.bias,
+                                       .y = o.y,
+                                       .geometry = d.geometry,
+                                       .activation = d.activation,
+                                       .residual = o.residual});
+  }
+  tensor run_with(const convolution_description& d, const operand_views& o) {
+    const auto fill = [&](auto operation) {
+      operation.x = o.x;
+      operation.w = o.w;
+      operation.bias = o.bias;
+      operation.residual = o.residual;
+      operation.y = o.y;
+      operation.strides = d.strides;
+      operation.before = d.before;
+      operation.after = d.after;
+      operation.dilation = d.dilation;
+      operation.groups = d.groups;
+      operation.activation = d.activation;
+      if constexpr (std::is_same_v<decltype(operation), transposed_convolution>) {
+        operation.output_padding = d.output_padding;
+      }
+      return run(test_executor(), operation);
+    };
+    return d.is_transposed ? fill(transposed_convolution()) : fill(convolution());
+  }
+
   std::mt19937_64 generator_ = make_generator();
 };
 
@@ -105,19 +148,33 @@ TEST_P(conv2d_16_bits, random_geometries) {
   }
 }
 
+TEST_P(conv2d_16_bits, other_ranks_and_transposed) {
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    for (const bool is_transposed : {false, true}) {
+      for (const std::size_t rank : {1U, 2U, 3U}) {
+        for (int round = 0; round < 4; ++round) {
+          expect_right(type, random_convolution(generator(), rank, is_transposed));
+        }
+      }
+    }
+  }
+}
+
 // Tensor cores take multiples of eight channels. Their kernels may add a bias and apply ReLU.
 TEST_P(conv2d_16_bits, channels_of_networks) {
   for (const auto type : {element_type::f16, element_type::bf16}) {
     for (const auto function : all_activations) {
       for (const std::int64_t groups : {1, 2, 32}) {
         const std::int64_t size = coin() ? 3 : 1;
-        expect_right(type, {.x = {2, 32, 9, 9},
-                            .w = {32, 32 / groups, size, size},
-                            .geometry = {.padding = {.h = size / 2, .w = size / 2},
-                                         .stride = {.h = coin() ? 1 : 2, .w = 1},
-                                         .groups = groups},
-                            .has_bias = coin(),
-                            .activation = function});
+        expect_right(type,
+                     conv2d_description{.x = {2, 32, 9, 9},
+                                        .w = {32, 32 / groups, size, size},
+                                        .geometry = {.padding = {.h = size / 2, .w = size / 2},
+                                                     .stride = {.h = coin() ? 1 : 2, .w = 1},
+                                                     .groups = groups},
+                                        .has_bias = coin(),
+                                        .has_residual = coin(),
+                                        .activation = function});
       }
     }
   }
@@ -144,10 +201,12 @@ TEST_P(conv2d_16_bits, activations_keep_nan) {
 TEST_P(conv2d_16_bits, nothing_to_sum_is_the_bias) {
   for (const auto type : {element_type::f16, element_type::bf16}) {
     for (const bool has_bias : {false, true}) {
-      expect_right(type, {.x = {2, 0, 4, 5},
-                          .w = {3, 0, 2, 2},
-                          .has_bias = has_bias,
-                          .activation = coin() ? activation::relu : activation::none});
+      expect_right(type,
+                   conv2d_description{.x = {2, 0, 4, 5},
+                                      .w = {3, 0, 2, 2},
+                                      .has_bias = has_bias,
+                                      .has_residual = coin(),
+                                      .activation = coin() ? activation::relu : activation::none});
     }
   }
 }

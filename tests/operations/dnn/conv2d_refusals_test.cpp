@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/dnn/conv2d_reference.hpp"
 #include "tests/operations/executing.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -176,6 +177,19 @@ TEST_P(conv2d_refusals, name_the_operand) {
        [&](conv2d& c) {
          c.y = y_.reshape({-1});
        }},
+      {"a residual of f16", bad, "residual",
+       [&](conv2d& c) {
+         c.residual = of_type(element_type::f16, y_shape);
+       }},
+      {"a residual of another shape", bad, "residual",
+       [&](conv2d& c) {
+         c.residual = y_.permute({1, 0, 2, 3});
+         c.y = {};
+       }},
+      {"y is the residual", bad, "y",
+       [&](conv2d& c) {
+         c.residual = y_;
+       }},
       {"filters of other channels", bad, "w",
        [&](conv2d& c) {
          c.w = w_.slice(1, 0, 1);
@@ -225,6 +239,14 @@ TEST_P(conv2d_refusals, name_the_member_of_the_geometry) {
   add("padding.h", &padding::h, most, "geometry.padding.h");
   add("padding.w", &padding::w, most / 2, "geometry.padding.w");
   add("padding.h", &padding::h, most / 4, "y");
+  mutations.push_back(
+      {"padding after that is negative", bad, "geometry.padding_after.h", [](conv2d& c) {
+         c.geometry.padding_after = {.h = -1};
+       }});
+  mutations.push_back(
+      {"padding after that overflows", bad, "geometry.padding_after.w", [](conv2d& c) {
+         c.geometry.padding_after = {.w = most};
+       }});
   using steps = conv2d_geometry::steps;
   for (const auto& [name, member] : {std::pair{"h", &steps::h}, std::pair{"w", &steps::w}}) {
     for (const auto value : {std::int64_t{0}, std::int64_t{-1}, -most}) {

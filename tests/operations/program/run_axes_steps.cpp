@@ -67,6 +67,40 @@ std::vector<stepping> all_steppings() {
        [](b& p, const value& x) {
          return p.add(conv2d{.x = constant(p, {1, 2, 4, 4}), .w = x});
        }},
+      {"convolution",
+       {2, 4, 9},
+       [](b& p, const value& x) {
+         return p.add(convolution{.x = x, .w = constant(p, {3, 4, 3}), .strides = {2}});
+       }},
+      {"convolution",
+       {3, 2, 2},
+       [](b& p, const value& x) {
+         return p.add(convolution{.x = constant(p, {1, 2, 4}), .w = x});
+       }},
+      {"transposed_convolution",
+       {2, 4, 5},
+       [](b& p, const value& x) {
+         return p.add(transposed_convolution{.x = x, .w = constant(p, {4, 3, 3})});
+       }},
+      {"transposed_convolution",
+       {2, 3, 2},
+       [](b& p, const value& x) {
+         return p.add(transposed_convolution{.x = constant(p, {1, 2, 4}), .w = x});
+       }},
+      {"integer_convolution",
+       {2, 4, 9},
+       [](b& p, const value& x) {
+         return p.add(
+             integer_convolution{.x = x, .w = constant(p, {3, 4, 3}, element_type::i8, 20)});
+       },
+       element_type::u8},
+      {"integer_convolution",
+       {3, 2, 2},
+       [](b& p, const value& x) {
+         return p.add(
+             integer_convolution{.x = constant(p, {1, 2, 4}, element_type::u8, 20), .w = x});
+       },
+       element_type::i8},
       {"softmax",
        {3, 4, 2},
        [](b& p, const value& x) {

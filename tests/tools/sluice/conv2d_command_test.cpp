@@ -28,6 +28,8 @@ class conv2d_command : public program_test {
     save<float>("x.npy", {d.x.begin(), d.x.end()}, p.x);
     save<float>("w.npy", {d.w.begin(), d.w.end()}, p.w);
     if (d.has_bias) save<float>("b.npy", {d.w[0]}, p.bias);
+    const auto shape = output_shape(d);
+    if (d.has_residual) save<float>("r.npy", {shape.begin(), shape.end()}, p.residual);
 
     std::vector<std::string> arguments{"conv2d",  "x.npy",    "w.npy", "-o",
                                        "out.npy", "--device", device};
@@ -41,9 +43,11 @@ class conv2d_command : public program_test {
     };
     add("--stride", g.stride.h, g.stride.w, 1);
     add("--padding", g.padding.h, g.padding.w, 0);
+    if (g.padding_after) add("--padding-after", g.padding_after->h, g.padding_after->w, -1);
     add("--dilation", g.dilation.h, g.dilation.w, 1);
     if (g.groups != 1) arguments.insert(arguments.end(), {"--groups", std::to_string(g.groups)});
     if (d.has_bias) arguments.insert(arguments.end(), {"--bias", "b.npy"});
+    if (d.has_residual) arguments.insert(arguments.end(), {"--residual", "r.npy"});
     if (d.activation != activation::none) {
       arguments.insert(arguments.end(), {"--activation", names.at(d.activation)});
     }
@@ -51,7 +55,6 @@ class conv2d_command : public program_test {
     ASSERT_NO_FATAL_FAILURE(expect_success(arguments));
 
     const io::array out = load("out.npy");
-    const auto shape = output_shape(d);
     EXPECT_EQ(out.shape, (std::vector<std::int64_t>(shape.begin(), shape.end())));
     EXPECT_LE(relative_error(out.values<float>(), conv2d_reference(p)), error_bound<float>());
   }
@@ -92,6 +95,9 @@ TEST_F(conv2d_command, refuses_files_that_do_not_fit) {
   expect_refused({"flat.npy"}, {"conv2d", "x.npy", "flat.npy", "-o", "out.npy"});
   for (const char* bias : {"five.npy", "row.npy", "double.npy", "missing.npy"})
     expect_refused({bias}, {"conv2d", "x.npy", "w.npy", "-o", "out.npy", "--bias", bias});
+  for (const char* residual : {"five.npy", "cube.npy", "double.npy", "x.npy", "missing.npy"})
+    expect_refused({residual},
+                   {"conv2d", "x.npy", "w.npy", "-o", "out.npy", "--residual", residual});
   expect_refused({"--groups"}, {"conv2d", "x.npy", "w.npy", "-o", "out.npy", "--groups", "3"});
   expect_refused({"--groups"}, {"conv2d", "x.npy", "half.npy", "-o", "out.npy", "--groups", "4"});
   expect_refused({"w.npy"}, {"conv2d", "x.npy", "w.npy", "-o", "out.npy", "--dilation", "3"});
@@ -108,8 +114,10 @@ TEST_F(conv2d_command, refuses_options_out_of_range) {
     refused("--stride", value);
     refused("--dilation", value);
   }
-  for (const char* value : {"-1", "1,-1", "1,2,3", ",", "", "x", "2147483648"})
+  for (const char* value : {"-1", "1,-1", "1,2,3", ",", "", "x", "2147483648"}) {
     refused("--padding", value);
+    refused("--padding-after", value);
+  }
   for (const char* value : {"0", "-1", "1,1", "", "1.0", "all"}) refused("--groups", value);
   for (const char* value : {"elu", "ReLU", ""}) refused("--activation", value);
   // Too large together, also when there is nothing to compute.

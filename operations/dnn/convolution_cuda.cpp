@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/dnn/conv2d_functions.hpp"
+#include "operations/dnn/convolution_element.hpp"
+#include "operations/dnn/convolution_functions.hpp"
 #include "operations/dnn/cuda/bias_activation.hpp"
 #include "operations/dnn/cuda/check_cudnn.hpp"
 #include "operations/dnn/cuda/convolution_ways.hpp"
@@ -16,7 +17,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +28,9 @@ namespace {
 
 using operations::bias_activation;
 using operations::check_cudnn;
-using operations::conv2d_call;
-using operations::conv2d_key;
+using operations::convolution_call;
+using operations::convolution_key;
+using operations::convolution_operands;
 
 /// The most scratch memory that an algorithm may need.
 constexpr std::size_t max_workspace = std::size_t{256} << 20U;
@@ -44,7 +45,7 @@ class empty_plan final : public operation_plan {
 };
 
 /// A way to compute one convolution, and those that replace it if cuDNN refuses it at a launch.
-class conv2d_plan final : public operation_plan {
+class cudnn_plan final : public operation_plan {
  public:
   std::size_t bytes() const noexcept override { return std::size_t{64} << 10U; }
   std::size_t workspace_bytes() const noexcept override { return ways_.front()->workspace_bytes(); }
@@ -83,18 +84,19 @@ struct loaded_dnn_kernels {
   loaded_dnn_kernels(device_runtime& runtime, stream_ref) {
     const current_device_scope current(runtime.device());
     check(static_cast<cudaError_t>(operations::load_bias_activation_kernels()));
+    check(static_cast<cudaError_t>(operations::load_elements()));
   }
 };
 
 /// Memory for zeros in place of the operands of a convolution, behind the workspace.
 struct trial_layout {
-  explicit trial_layout(const conv2d_key& key) {
+  explicit trial_layout(const convolution_key& key) {
     const auto bytes = [size = size_of(key.type())](std::int64_t elements) {
       return (static_cast<std::size_t>(elements) * size + 255) / 256 * 256;
     };
     w = bytes(key.x_extent());
     bias = w + bytes(key.w_extent());
-    y = bias + bytes(key.k);
+    y = bias + bytes(key.y_channels());
     end = y + bytes(key.y_extent());
   }
   std::size_t w;     // position of W, in bytes
@@ -117,11 +119,11 @@ bool try_require(operations::workspace& scratch, std::size_t bytes) {
 /// Convolves zeros in the first way that works, and makes a plan of it. cuDNN can refuse a way at
 /// its launch only, and the first launch loads kernels. If the operands are large or there is no
 /// memory, nothing is tried, and the plan has the replacements too.
-std::shared_ptr<const conv2d_plan> settle(const conv2d_key& key, lane_libraries& libraries) {
+std::shared_ptr<const cudnn_plan> settle(const convolution_key& key, lane_libraries& libraries) {
   auto& device = libraries.runtime().device();
   auto* const handle = libraries.get<planning_cudnn>().get();
   const auto stream = libraries.stream();
-  auto plan = std::make_shared<conv2d_plan>();
+  auto plan = std::make_shared<cudnn_plan>();
   convolution_ways ways(handle, key, max_workspace);
   const trial_layout layout(key);
   operations::workspace scratch(libraries.runtime(), stream, "cudnn trial");
@@ -136,14 +138,14 @@ std::shared_ptr<const conv2d_plan> settle(const conv2d_key& key, lane_libraries&
         while (auto replacement = ways.next()) plan->add(std::move(replacement));
         return plan;
       }
-      no_memory = error(errc::out_of_memory, "conv2d: there is no memory for the workspace");
+      no_memory = error(errc::out_of_memory, "convolution: there is no memory for the workspace");
       continue;
     }
     auto* const first = static_cast<std::byte*>(scratch.address());
     auto* const x = first + workspace_bytes;
     const unsigned char zero = 0;
     device.fill(x, &zero, 1, layout.end, stream.native());
-    status = way->run(handle, {x, x + layout.w, x + layout.bias, x + layout.y}, first);
+    status = way->run(handle, {x, x + layout.w, x + layout.bias, nullptr, x + layout.y}, first);
     if (status == CUDNN_STATUS_SUCCESS) {
       plan->add(std::move(way));
       return plan;
@@ -153,24 +155,31 @@ std::shared_ptr<const conv2d_plan> settle(const conv2d_key& key, lane_libraries&
   }
   if (no_memory) throw *no_memory;
   throw error(errc::unsupported,
-              std::string("conv2d: cuDNN has no algorithm for this geometry: ") +
+              std::string("convolution: cuDNN has no algorithm for this geometry: ") +
                   cudnnGetErrorString(status),
               library_status{"cuDNN", static_cast<long>(status)});
 }
 
-/// Adds the bias, applies the activation and writes zeros, as far as there is any of it.
-void finish(const conv2d_call& call, const void* bias, void* y, native_stream* stream) {
-  if (call.multiplies && bias == nullptr && call.function == activation::none) return;
+/// Adds the bias and the residual, applies the activation and writes zeros, as far as there is any
+/// of it.
+void finish(const convolution_call& call, const convolution_operands& operands,
+            native_stream* stream) {
+  if (call.multiplies && operands.bias == nullptr && operands.residual == nullptr &&
+      call.function == activation::none) {
+    return;
+  }
   const auto size = [](std::int64_t n) {
     return static_cast<std::size_t>(n);
   };
   const auto& o = call.output;
   const bias_activation operation{.type = operations::storage_of(call.type),
-                                  .y = y,
-                                  .bias = bias,
+                                  .y = operands.y,
+                                  .bias = operands.bias,
+                                  .residual = operands.residual,
                                   .count = size(o.images * o.image()),
                                   .image = size(o.image()),
                                   .distance = size(o.distance),
+                                  .residual_distance = size(o.residual_distance),
                                   .channels = size(o.channels),
                                   .channel_stride = size(o.channel_stride()),
                                   .overwrites = !call.multiplies,
@@ -192,31 +201,8 @@ void prepare_dnn(lane_libraries& libraries) {
   (void)libraries.get<loaded_dnn_kernels>();
 }
 
-void check_conv2d(const conv2d_call& call) {
-  if (!call.multiplies) return;
-  const auto require = [](const char* name, const char* text, std::int64_t value) {
-    constexpr auto limit = std::numeric_limits<int>::max();
-    if (value <= limit) return;
-    throw error(errc::unsupported, std::string(name) + ": " + text + std::to_string(value) +
-                                       ", but cuDNN takes at most " + std::to_string(limit));
-  };
-  const auto& key = call.key;
-  require("x", "has the extent ", std::max({key.n, key.c, key.h, key.w}));
-  require("w", "has the extent ", std::max({key.k, key.r, key.s}));
-  require("geometry.padding.h", "is ", key.padding_h);
-  require("geometry.padding.w", "is ", key.padding_w);
-  require("geometry.stride.h", "is ", key.stride_h);
-  require("geometry.stride.w", "is ", key.stride_w);
-  require("geometry.dilation.h", "is ", key.dilation_h);
-  require("geometry.dilation.w", "is ", key.dilation_w);
-  require("x", "the number of elements, gaps included, is ", key.x_extent());
-  require("w", "the number of elements is ", key.w_extent());
-  require("y", "has the extent ", std::max(key.output_h, key.output_w));
-  require("y", "the number of elements, gaps included, is ", key.y_extent());
-}
-
-std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries,
-                                                       const conv2d_call& call) {
+std::shared_ptr<const operation_plan> make_convolution_plan(lane_libraries& libraries,
+                                                            const convolution_call& call) {
   if (!call.multiplies) return std::make_shared<empty_plan>();
   auto& device = libraries.runtime().device();
   const detail::library_call library_scope(device.id());
@@ -225,17 +211,14 @@ std::shared_ptr<const operation_plan> make_conv2d_plan(lane_libraries& libraries
   return settle(call.key, libraries);
 }
 
-void enqueue_conv2d(lane_libraries& libraries, const conv2d_call& call,
-                    const launch_of<conv2d>& launch) {
-  if (call.output.empty()) return;
+void enqueue_convolution(lane_libraries& libraries, const convolution_call& call,
+                         const convolution_operands& operands, const operation_plan& plan,
+                         void* workspace) {
   const current_device_scope current(libraries.runtime().device());
-  const convolution_operands operands{
-      launch.get<const void>(&conv2d::x), launch.get<const void>(&conv2d::w),
-      launch.get<const void>(&conv2d::bias), launch.get<void>(&conv2d::y)};
   const bool is_finished =
-      call.multiplies && launch.plan<conv2d_plan>().run(libraries.get<launching_cudnn>().get(),
-                                                        operands, launch.workspace());
-  if (!is_finished) finish(call, operands.bias, operands.y, libraries.stream().native());
+      call.multiplies && static_cast<const cudnn_plan&>(plan).run(
+                             libraries.get<launching_cudnn>().get(), operands, workspace);
+  if (!is_finished) finish(call, operands, libraries.stream().native());
 }
 
 }  // namespace sluice::cuda

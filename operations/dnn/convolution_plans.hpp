@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/dnn/convolution_call.hpp"
+
+#include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/operation_plan.hpp>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <cstddef>
+#include <memory>
+
+// The ways in which the host computes convolutions.
+namespace sluice::host {
+
+/// oneDNN's engine for one lane.
+struct onednn_lane {
+  onednn_lane(device_runtime&, stream_ref);
+  dnnl::engine engine;
+};
+
+/// The operands of one convolution of f32.
+struct f32_operands {
+  const float* x;
+  const float* w;
+  const float* bias;
+  float* y;
+  std::byte* workspace;
+};
+
+/// A way to compute Y without its residual and its activation.
+class convolution_plan : public operation_plan {
+ public:
+  virtual void run(const operations::convolution_call& call,
+                   const f32_operands& operands) const = 0;
+};
+
+/// The plan of oneDNN for a convolution, whose parts are computed by threads of the device; nullptr
+/// if oneDNN does not take it, or has no implementation that is fast and needs little memory.
+/// @throws error `library_failure`, `out_of_memory`
+[[nodiscard]] std::shared_ptr<const convolution_plan> make_onednn_plan(
+    lane_libraries& libraries, const operations::convolution_shape& key);
+
+}  // namespace sluice::host
