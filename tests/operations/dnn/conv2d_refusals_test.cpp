@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/operations/dnn/conv2d_reference.hpp"
 #include "tests/operations/executing.hpp"
 #include "tests/support/expect_error.hpp"
 
