@@ -15,7 +15,8 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
       &descriptor_of(operation_type<roi_align>{}),
       &descriptor_of(operation_type<non_maximum_suppression>{}),
       &descriptor_of(operation_type<rotary_embedding>{}),
-      &descriptor_of(operation_type<attention>{})};
+      &descriptor_of(operation_type<attention>{}),
+      &descriptor_of(operation_type<lstm>{})};
   const auto& convolution = descriptor_of(operation_type<conv2d>{});
   if (convolution.makes_plans(service->runtime().device().id().kind)) {
     prepared.push_back(&convolution);
@@ -23,8 +24,8 @@ dnn_actor spawn_dnn(caf::actor_system& system, std::shared_ptr<device_service> s
   return spawn_operations<conv2d, softmax, log_softmax, lp_norm, layer_norm, rms_norm, group_norm,
                           batch_norm, local_response_norm, pool, adaptive_pool,
                           max_pool_with_indices, roi_align, non_maximum_suppression,
-                          rotary_embedding, attention>(system, "sluice.dnn", std::move(service),
-                                                       std::move(trace), std::move(prepared));
+                          rotary_embedding, attention, lstm, gru, rnn>(
+      system, "sluice.dnn", std::move(service), std::move(trace), std::move(prepared));
 }
 
 }  // namespace sluice
