@@ -212,8 +212,7 @@ recurrent_layer_call infer_layer(const Operation& op, inference& inference) {
   take_states(op, inference, x.type, call);
   if (inference.require(op.y_h).size() == 0) {
     for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
-    call.batch = 0;
-    return call;
+    return {};
   }
   if (call.steps == 0) {
     for (const auto* operand :

@@ -139,8 +139,9 @@ class recurrent_layer {
   void multiply_inputs(std::int64_t d) const {
     const auto rows = chunk_.count * call_.batch;
     const auto first_row = chunk_.first_time(call_, d) * call_.batch;
-    const auto* const x = static_cast<const std::byte*>(addresses_.x) +
-                          first_row * call_.x_leading * bytes_of(call_.type);
+    const auto* const x = call_.input == 0 ? nullptr
+                                           : static_cast<const std::byte*>(addresses_.x) +
+                                                 first_row * call_.x_leading * bytes_of(call_.type);
     T* const gates = gates_ + d * layout_.steps * call_.batch * layout_.gate_leading;
     const auto& units = units_[static_cast<std::size_t>(d)];
     const auto begin_rows = [&](std::int64_t begin, std::int64_t end) {

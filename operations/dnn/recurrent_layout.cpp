@@ -34,10 +34,10 @@ class memory_parts {
 };
 
 /// The steps whose gates take at most `most_bytes`; at least one.
-std::int64_t steps_within(const recurrent_layer_call& call, double most_bytes) noexcept {
+std::int64_t steps_within(const recurrent_layer_call& call, std::int64_t leading,
+                          double most_bytes) noexcept {
   const double step_bytes = static_cast<double>(call.directions) * static_cast<double>(call.batch) *
-                            static_cast<double>(call.rows()) *
-                            static_cast<double>(call.sum_bytes());
+                            static_cast<double>(leading) * static_cast<double>(call.sum_bytes());
   const double steps = std::max(1.0, most_bytes / step_bytes);
   return steps < static_cast<double>(call.steps) ? static_cast<std::int64_t>(steps) : call.steps;
 }
@@ -73,8 +73,8 @@ recurrent_layout host_layout(const recurrent_layer_call& call) noexcept {
   constexpr double chunk_bytes = 1 << 20U;
   const std::int64_t directions = call.directions;
   recurrent_layout layout;
-  layout.steps = steps_within(call, chunk_bytes);
   layout.gate_leading = host::row_panels::width(call.rows());
+  layout.steps = steps_within(call, layout.gate_leading, chunk_bytes);
   memory_parts parts;
   add_parts(call, call.sum_bytes(), layout, parts);
   if (call.cell == recurrent_cell::gru) {
@@ -98,8 +98,8 @@ recurrent_layout gpu_layout(const recurrent_layer_call& call) noexcept {
   // Enough rows to fill a GPU.
   constexpr double chunk_bytes = 32 << 20U;
   recurrent_layout layout;
-  layout.steps = steps_within(call, chunk_bytes);
   layout.gate_leading = call.rows();
+  layout.steps = steps_within(call, layout.gate_leading, chunk_bytes);
   layout.sum_leading = call.rows();
   memory_parts parts;
   add_parts(call, bytes_of(call.type), layout, parts);
@@ -114,7 +114,8 @@ bool has_r_panels(const recurrent_layer_call& call) noexcept {
 }
 bool has_w_panels(const recurrent_layer_call& call) noexcept {
   constexpr std::int64_t enough_rows = 256;
-  return has_r_panels(call) && call.batch >= (enough_rows + call.steps - 1) / call.steps;
+  if (!has_r_panels(call) || call.steps == 0 || call.input == 0) return false;
+  return call.batch >= (enough_rows + call.steps - 1) / call.steps;
 }
 row_range first_rows(const recurrent_call& call) noexcept {
   return {0, (call.multiplies_twice() ? 2 : call.gate_count()) * call.hidden};

@@ -90,6 +90,7 @@ class recurrent_reference {
     for_each_index({directions_, rows_, s.hidden},
                    [&](const extents& i) { r_.push_back(number_of(*in.r, i)); });
     y.resize(states * static_cast<std::size_t>(s.steps));
+    is_beyond.resize(y.size(), true);
     h.resize(states);
     c.resize(states);
     for (std::int64_t d = 0; d < directions_; ++d) {
@@ -97,9 +98,10 @@ class recurrent_reference {
     }
   }
 
-  std::vector<double> y;  ///< T, D, N, H
-  std::vector<double> h;  ///< D, N, H
-  std::vector<double> c;  ///< D, N, H; of an LSTM
+  std::vector<double> y;        ///< T, D, N, H
+  std::vector<bool> is_beyond;  ///< whether a number of y is beyond the length of its sequence
+  std::vector<double> h;        ///< D, N, H
+  std::vector<double> c;        ///< D, N, H; of an LSTM
 
  private:
   using numbers = std::vector<double>;
@@ -220,8 +222,9 @@ class recurrent_reference {
     for (std::int64_t i = 0; i < length; ++i) {
       const auto t = is_reverse ? length - 1 - i : i;
       step(t, d, n, state_h, state_c);
-      std::copy(state_h.begin(), state_h.end(),
-                y.begin() + ((t * directions_ + d) * s_.batch + n) * s_.hidden);
+      const auto first = ((t * directions_ + d) * s_.batch + n) * s_.hidden;
+      std::copy(state_h.begin(), state_h.end(), y.begin() + first);
+      std::fill_n(is_beyond.begin() + first, s_.hidden, false);
     }
     const auto position = (d * s_.batch + n) * s_.hidden;
     std::copy(state_h.begin(), state_h.end(), h.begin() + position);

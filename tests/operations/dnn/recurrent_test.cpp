@@ -109,6 +109,8 @@ class recurrent_operation : public elementwise_test {
     op.layout = coin() ? sequence_layout::time_major : sequence_layout::batch_major;
     op.clip = between(0, 3) == 0 ? 0.4 : 0;
     const bool draws_functions = between(0, 3) == 0;
+    // Without a bound, states of functions without one may overflow.
+    if (draws_functions && !std::is_same_v<Operation, rnn>) op.clip = 0.4;
     if constexpr (std::is_same_v<Operation, lstm>) {
       op.order = coin() ? gate_order::onnx : gate_order::pytorch;
       op.input_forget = between(0, 3) == 0;
@@ -163,10 +165,11 @@ class recurrent_operation : public elementwise_test {
            : type == element_type::f32  ? 3e-5
                                         : 1e-12;
   }
-  /// Compares a result with a reference in the layout `time_major`, by the Euclidean norm. What is
-  /// 0 there must be 0.
+  /// Compares a result with a reference in the layout `time_major`, by the Euclidean norm. Where
+  /// `is_beyond` is true, it must be 0.
   void expect_near(element_type type, const tensor& result, bool is_time_major,
-                   const std::vector<double>& wanted, const std::string& name) {
+                   const std::vector<double>& wanted, const std::string& name,
+                   const std::vector<bool>& is_beyond = {}) {
     const auto bytes = contents_of(result);
     const auto view = is_time_major                ? result
                       : result.shape().size() == 4 ? result.permute({1, 2, 0, 3})
@@ -183,9 +186,8 @@ class recurrent_operation : public elementwise_test {
       }
       const auto computed =
           static_cast<double>(number_at(type, &bytes[static_cast<std::size_t>(offset)]).real());
+      if (!is_beyond.empty() && is_beyond[i]) has_zeros = has_zeros && computed == 0;
       const auto expected = wanted[i++];
-      if (expected == 0 && result.shape().size() == 4)
-        has_zeros = has_zeros && std::abs(computed) < 1e-30;
       difference += (computed - expected) * (computed - expected);
       norm += expected * expected;
     });
@@ -199,7 +201,7 @@ class recurrent_operation : public elementwise_test {
     ASSERT_EQ(results[0].shape(), l.y_shape());
     ASSERT_EQ(results[1].shape(), l.state_shape());
     const recurrent_reference<Operation> reference(l.op, l.shape, l.operands);
-    expect_near(l.type, results[0], l.is_time_major(), reference.y, "y");
+    expect_near(l.type, results[0], l.is_time_major(), reference.y, "y", reference.is_beyond);
     expect_near(l.type, results[1], l.is_time_major(), reference.h, "y_h");
     if constexpr (std::is_same_v<Operation, lstm>) {
       expect_near(l.type, results[2], l.is_time_major(), reference.c, "y_c");
@@ -261,7 +263,11 @@ TEST_P(recurrent_operation, larger_layers) {
 }
 
 TEST_P(recurrent_operation, of_several_chunks) {
-  expect_layer<rnn>(element_type::f32, {2100, 1031, 1, 4}, false);
+  // Gates of more than 32 MiB on a GPU, and of more than 1 MiB on the host.
+  const bool is_host = runtime().device().id().kind == device_kind::host;
+  expect_layer<rnn>(element_type::f32,
+                    is_host ? recurrent_shape{90, 103, 1, 4} : recurrent_shape{2100, 1031, 1, 4},
+                    false);
   expect_layer<gru>(element_type::f32, {150, 31, 3, 30}, false);
 }
 
