@@ -46,6 +46,7 @@
 #include <sluice/operations/program_step.hpp>
 #include <sluice/operations/quantization.hpp>
 #include <sluice/operations/rearrangement.hpp>
+#include <sluice/operations/recurrent.hpp>
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/resize.hpp>

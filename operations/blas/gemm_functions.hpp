@@ -11,6 +11,9 @@
 namespace sluice::host {
 /// The version of OpenBLAS.
 [[nodiscard]] std::string blas_version();
+/// Makes OpenBLAS compute on the calling thread. Its threads are one pool for the process, and they
+/// spin. Products are cut for the threads of the device instead.
+void turn_off_openblas_threads();
 /// Refuses sizes beyond OpenBLAS's.
 /// @throws error `unsupported`
 void check_gemm(const operations::gemm_call& call);

@@ -21,13 +21,6 @@ namespace {
 
 using operations::gemm_call;
 
-/// The threads of OpenBLAS are one pool for the process, and they spin. Products are cut for the
-/// threads of the device instead.
-void turn_off_openblas_threads() {
-  static std::once_flag once;
-  std::call_once(once, [] { openblas_set_num_threads(1); });
-}
-
 /// The type in which epilogues compute elements that OpenBLAS computes in `T`.
 template <class T>
 struct epilogue_number {
@@ -115,6 +108,11 @@ void multiply_all(const gemm_call& call, const launch_of<gemm>& launch,
 }
 
 }  // namespace
+
+void turn_off_openblas_threads() {
+  static std::once_flag once;
+  std::call_once(once, [] { openblas_set_num_threads(1); });
+}
 
 std::string blas_version() {
   // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."

@@ -12,6 +12,9 @@ constexpr std::string_view real_types = "f16, bf16, f32, f64";
 constexpr std::string_view ordered_types = "all but c64 and c128";
 constexpr std::string_view any_strides = "any strides";
 constexpr std::string_view packs_rows = "last dimension contiguous, packs others";
+constexpr std::string_view packs_weights =
+    "x: sequences within steps, w and r: rows or columns contiguous, packs others; rest: any "
+    "strides";
 constexpr std::string_view packs = "contiguous, packs others";
 
 template <class Operation>
@@ -59,6 +62,9 @@ std::vector<operation_description> describe_operations() {
       describe<rotary_embedding>("pairs rotated by angles of positions", real_types, any_strides),
       describe<attention>("softmax(Q · Kᵀ · scale + mask) · V of heads", "f16, bf16, f32",
                           any_strides),
+      describe<lstm>("a layer of long short-term memory", real_types, packs_weights),
+      describe<gru>("a layer of gated recurrent units", real_types, packs_weights),
+      describe<rnn>("a layer of plain recurrent units", real_types, packs_weights),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),
       describe<irfft>("inverse of rfft", "c64, c128", packs_rows),

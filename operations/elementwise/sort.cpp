@@ -53,12 +53,7 @@ std::int64_t workspace_bytes(const sorting_call& call) {
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   if (__builtin_mul_overflow(bytes, items, &bytes)) return most;
   if (__builtin_mul_overflow(bytes, call.rows.count, &bytes)) return most;
-  // Calls of similar sizes share a plan.
-  constexpr std::int64_t step = std::int64_t{16} << 20U;
-  if (bytes <= step) {
-    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
-  }
-  return bytes > most - step ? most : (bytes + step - 1) / step * step;
+  return operations::rounded_workspace(bytes);
 }
 
 template <class Operation>

@@ -13,6 +13,7 @@
 #include <sluice/operations/non_maximum_suppression.hpp>
 #include <sluice/operations/normalization.hpp>
 #include <sluice/operations/pool.hpp>
+#include <sluice/operations/recurrent.hpp>
 #include <sluice/operations/roi_align.hpp>
 #include <sluice/operations/rotary_embedding.hpp>
 
@@ -21,13 +22,14 @@
 namespace sluice {
 
 /// The library actor for neural-network operations: cuDNN on a GPU, oneDNN on the host, and our own
-/// kernels for attention, normalizations, pools, regions, boxes and rotary embeddings. A build
-/// without the library answers convolutions with `unsupported`.
+/// kernels for attention, normalizations, pools, regions, boxes and rotary embeddings. Recurrent
+/// layers are products of cuBLAS or OpenBLAS and our own kernels. A build without the library
+/// answers convolutions with `unsupported`.
 using dnn_actor =
     operation_actor<conv2d, convolution, transposed_convolution, integer_convolution, softmax,
                     log_softmax, lp_norm, layer_norm, rms_norm, group_norm, batch_norm,
                     local_response_norm, pool, adaptive_pool, max_pool_with_indices, roi_align,
-                    non_maximum_suppression, rotary_embedding, attention>;
+                    non_maximum_suppression, rotary_embedding, attention, lstm, gru, rnn>;
 
 /// Starts a dnn actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own.
@@ -43,4 +45,5 @@ SLUICE_MESSAGES(sluice_dnn, 1300, sluice::dnn_actor, sluice::conv2d, sluice::con
                 sluice::log_softmax, sluice::lp_norm, sluice::layer_norm, sluice::rms_norm,
                 sluice::group_norm, sluice::batch_norm, sluice::local_response_norm, sluice::pool,
                 sluice::adaptive_pool, sluice::max_pool_with_indices, sluice::roi_align,
-                sluice::non_maximum_suppression, sluice::rotary_embedding, sluice::attention)
+                sluice::non_maximum_suppression, sluice::rotary_embedding, sluice::attention,
+                sluice::lstm, sluice::gru, sluice::rnn)

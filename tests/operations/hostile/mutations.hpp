@@ -21,6 +21,7 @@ namespace sluice::test {
 [[nodiscard]] std::vector<operation_mutations> movement_mutations();
 [[nodiscard]] std::vector<operation_mutations> quantization_mutations();
 [[nodiscard]] std::vector<operation_mutations> rearrangement_mutations();
+[[nodiscard]] std::vector<operation_mutations> recurrent_mutations();
 [[nodiscard]] std::vector<operation_mutations> spectral_mutations();
 [[nodiscard]] std::vector<operation_mutations> transfer_mutations();
 ///@}
@@ -31,7 +32,8 @@ namespace sluice::test {
   for (auto* library :
        {blas_mutations, convolution_mutations, dnn_mutations, fft_mutations, rng_mutations,
         elementwise_mutations, arrangement_mutations, indexing_mutations, movement_mutations,
-        quantization_mutations, rearrangement_mutations, spectral_mutations, transfer_mutations}) {
+        quantization_mutations, rearrangement_mutations, recurrent_mutations, spectral_mutations,
+        transfer_mutations}) {
     for (auto& operation : library()) all.push_back(std::move(operation));
   }
   return all;

@@ -101,6 +101,34 @@ std::vector<stepping> all_steppings() {
              integer_convolution{.x = constant(p, {1, 2, 4}, element_type::u8, 20), .w = x});
        },
        element_type::i8},
+      {"lstm",
+       {3, 2, 4},
+       [](b& p, const value& x) {
+         return p.add(lstm{.x = x, .w = constant(p, {1, 8, 4}), .r = constant(p, {1, 8, 2})})[0];
+       }},
+      {"lstm",
+       {2, 3, 4},
+       [](b& p, const value& x) {
+         return p.add(lstm{.x = x,
+                           .w = constant(p, {1, 8, 4}),
+                           .r = constant(p, {1, 8, 2}),
+                           .layout = sequence_layout::batch_major})[1];
+       }},
+      {"lstm",
+       {1, 8, 4},
+       [](b& p, const value& x) {
+         return p.add(lstm{.x = constant(p, {3, 2, 4}), .w = x, .r = constant(p, {1, 8, 2})})[0];
+       }},
+      {"gru",
+       {3, 2, 4},
+       [](b& p, const value& x) {
+         return p.add(gru{.x = x, .w = constant(p, {1, 6, 4}), .r = constant(p, {1, 6, 2})})[0];
+       }},
+      {"rnn",
+       {3, 2, 4},
+       [](b& p, const value& x) {
+         return p.add(rnn{.x = x, .w = constant(p, {1, 2, 4}), .r = constant(p, {1, 2, 2})})[0];
+       }},
       {"softmax",
        {3, 4, 2},
        [](b& p, const value& x) {
