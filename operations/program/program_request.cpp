@@ -463,7 +463,10 @@ std::unique_ptr<detail::launch_continuation> prepare_request::launch(
     result.scratch_bytes = plan->workspace_bytes();
     result.commands = plan->commands();
     result.captured = plan->captured();
-    result.not_captured = static_cast<const executable*>(plan.get())->not_captured();
+    const auto& runs = static_cast<const executable&>(*plan);
+    result.not_captured = runs.not_captured();
+    result.fused_steps = runs.fused_steps();
+    result.not_fused = runs.not_fused();
     drop_operands();
     (void)operands(std::move(uses));
     reply_.succeed(std::move(result));

@@ -128,6 +128,10 @@ struct prepared {
   bool captured = false;               ///< whether a run is one graph of the device
   /// Why runs will not be captured; empty if they are or may be. See `capture_policy`.
   std::string not_captured{};
+  /// The number of steps that are computed together with others; see `program_options::fuse`.
+  std::size_t fused_steps = 0;
+  /// Why steps that could be computed together are not; empty if they are, or if there are none.
+  std::string not_fused{};
 };
 
 namespace detail {
