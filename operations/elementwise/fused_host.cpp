@@ -16,8 +16,9 @@ using namespace operations;
 /// The memory of all values of a block, in bytes; it stays in the first cache.
 constexpr std::size_t block_bytes = std::size_t{32} << 10U;
 /// The indices of a block, if their values fit.
-constexpr std::int64_t max_block = 2048;
+constexpr std::int64_t max_block = 4096;
 constexpr std::int64_t block_multiple = 16;
+constexpr std::size_t line_bytes = 64;
 static_assert(block_bytes / fused_map::max_bytes >= block_multiple);
 
 /// Computes a part of a fused map in blocks of indices: each function for a whole block, with the
@@ -97,8 +98,14 @@ class block_runner {
     // An input that is repeated is the same in the next block.
     if (kept.offset == offset && height * width <= kept.count) return target;
     (void)visiting::with_bits(part_.types[operand], [&](auto bits) {
-      for_each_index(operand, offset, height, width, [&](std::int64_t i, std::int64_t element) {
-        put_element(target, i, element_at<decltype(bits)>(addresses_[operand], element));
+      using element = decltype(bits);
+      if (stride(operand, 0) == 0 && (height == 1 || stride(operand, 1) == 0)) {
+        std::fill_n(reinterpret_cast<element*>(target), height * width,
+                    element_at<element>(addresses_[operand], offset));
+        return 0;
+      }
+      for_each_index(operand, offset, height, width, [&](std::int64_t i, std::int64_t from) {
+        put_element(target, i, element_at<element>(addresses_[operand], from));
       });
       return 0;
     });
@@ -106,8 +113,34 @@ class block_runner {
     return target;
   }
 
+  /// Brings a part of the memory near that is used after the next function: the next block of each
+  /// input and this block of the result. Otherwise the processor would wait for each block.
+  // Inlined, or the compiler takes it for a function without effect and drops the calls.
+  __attribute__((always_inline)) void fetch_ahead(std::size_t function,
+                                                  const position_type& position, std::int64_t count,
+                                                  unsigned direct) const noexcept {
+    const auto functions = map_.functions.size();
+    for (std::size_t k = 0; k <= map_.inputs; ++k) {
+      if ((direct >> k & 1U) == 0) continue;
+      const auto bytes = static_cast<std::size_t>(count * bytes_of(part_.types[k]));
+      const auto* const first = address(k, position.offsets[k]) + (k == 0 ? 0 : bytes);
+      const auto end = bytes * (function + 1) / functions;
+      for (auto i = bytes * function / functions; i < end; i += line_bytes) {
+        if (k == 0) {
+          __builtin_prefetch(first + i, 1);
+        } else {
+          __builtin_prefetch(first + i, 0);
+        }
+      }
+    }
+  }
+
   void compute(const position_type& position, std::int64_t height, std::int64_t width) {
     const auto count = height * width;
+    unsigned direct = 0;
+    for (std::size_t k = 0; k <= map_.inputs; ++k) {
+      if (has_no_gaps(k, height, width)) direct |= 1U << k;
+    }
     std::array<const void*, fused_map::max_inputs + fused_map::max_functions> values;
     for (std::size_t k = 0; k < map_.inputs; ++k) values[k] = input(k, position, height, width);
     const bool is_direct = has_no_gaps(0, height, width);
@@ -115,6 +148,7 @@ class block_runner {
       const auto& function = map_.functions[i];
       const auto value = map_.inputs + i;
       const bool is_last = i + 1 == map_.functions.size();
+      fetch_ahead(i, position, count, direct);
       map_addresses addresses;
       addresses.y = is_last && is_direct ? address(0, position.offsets[0]) : slot(value);
       for (std::size_t k = 0; k < function.arguments.size(); ++k) {

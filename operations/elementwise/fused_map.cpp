@@ -14,8 +14,8 @@ namespace {
 
 /// The call of a step of `Operation`, if it is one.
 template <class Operation, class Call>
-bool take(const operation_descriptor& descriptor, const call_storage& storage,
-          std::optional<fused_call>& result) {
+bool take_call(const operation_descriptor& descriptor, const call_storage& storage,
+               std::optional<fused_call>& result) {
   if (dynamic_cast<const map_descriptor<Operation, Call>*>(&descriptor) == nullptr) return false;
   const auto& call = *reinterpret_cast<const map_call<Call>*>(storage.bytes.data());
   if (call.layout.count != 0) result = static_cast<const Call&>(call);
@@ -32,7 +32,7 @@ bool same_layout(const map_layout<Operands>& a, const map_layout<Operands>& b) n
   return std::equal(a.shape, a.shape + a.rank, b.shape);
 }
 
-extents zeros(std::size_t rank) {
+extents zero_strides(std::size_t rank) {
   extents result;
   for (std::size_t d = 0; d < rank; ++d) result.push_back(0);
   return result;
@@ -43,7 +43,7 @@ extents zeros(std::size_t rank) {
 std::vector<extents> ways_to_read(const tensor_spec& input, const extents& shape) {
   std::vector<extents> ways;
   if (input.rank() <= shape.size()) {
-    auto strides = zeros(shape.size());
+    auto strides = zero_strides(shape.size());
     bool fits = true;
     for (std::size_t i = 0; i < input.rank(); ++i) {
       const auto d = shape.size() - input.rank() + i;
@@ -56,7 +56,7 @@ std::vector<extents> ways_to_read(const tensor_spec& input, const extents& shape
   if (input.rank() != 1) return ways;
   for (std::size_t d = 0; d + 1 < shape.size(); ++d) {
     if (shape[d] != input.shape[0]) continue;
-    auto strides = zeros(shape.size());
+    auto strides = zero_strides(shape.size());
     strides[d] = input.strides[0];
     ways.push_back(strides);
   }
@@ -90,7 +90,17 @@ void fused_map::place() {
     const auto value = inputs + i;
     const auto slots = used.size();
     std::size_t slot = 0;
-    while (slot < slots && used[slot]) ++slot;
+    // A function works in place on an argument of the type of its result that nothing else reads.
+    const auto& arguments = functions[i].arguments;
+    const auto in_place = std::find_if(arguments.begin(), arguments.end(), [&](std::uint8_t v) {
+      return v != none && v >= inputs && last[v] == i && type_of(v) == type_of(value);
+    });
+    if (in_place != arguments.end()) {
+      slot = (places[*in_place] - first_free) / 16U;
+      last[*in_place] = functions.size();  // its memory is that of the result
+    } else {
+      while (slot < slots && used[slot]) ++slot;
+    }
     if (slot == slots) used.push_back(false);
     used[slot] = true;
     places[value] = static_cast<std::uint16_t>(first_free + 16 * slot);
@@ -117,12 +127,12 @@ std::size_t fused_map::host_bytes() const noexcept {
 std::optional<fused_call> fused_call_of(const operation_descriptor& descriptor,
                                         const call_storage& call) {
   std::optional<fused_call> result;
-  (void)(take<unary, unary_call>(descriptor, call, result) ||
-         take<binary, binary_call>(descriptor, call, result) ||
-         take<affine, affine_call>(descriptor, call, result) ||
-         take<cast, cast_call>(descriptor, call, result) ||
-         take<strided_copy, copy_call>(descriptor, call, result) ||
-         take<where, where_call>(descriptor, call, result));
+  (void)(take_call<unary, unary_call>(descriptor, call, result) ||
+         take_call<binary, binary_call>(descriptor, call, result) ||
+         take_call<affine, affine_call>(descriptor, call, result) ||
+         take_call<cast, cast_call>(descriptor, call, result) ||
+         take_call<strided_copy, copy_call>(descriptor, call, result) ||
+         take_call<where, where_call>(descriptor, call, result));
   return result;
 }
 
@@ -137,7 +147,7 @@ std::optional<std::array<extents, fused_map::max_arguments>> input_strides(
   std::array<std::vector<extents>, fused_map::max_arguments> ways;
   for (std::size_t k = 0; k < ways.size(); ++k) {
     const bool is_given = k < inputs.size() && inputs[k];
-    ways[k] = is_given ? ways_to_read(*inputs[k], y.shape) : std::vector{zeros(y.rank())};
+    ways[k] = is_given ? ways_to_read(*inputs[k], y.shape) : std::vector{zero_strides(y.rank())};
   }
   return std::visit(
       [&](const auto& c) -> std::optional<std::array<extents, fused_map::max_arguments>> {

@@ -16,7 +16,7 @@ namespace sluice::operations {
 namespace {
 
 constexpr std::array<char, 8> magic{'s', 'l', 'u', 'i', 'c', 'e', 'k', '1'};
-constexpr std::uint64_t max_bytes = std::uint64_t{64} << 20U;  // of a file
+constexpr std::uint64_t max_file_bytes = std::uint64_t{64} << 20U;  // of a file
 
 /// The beginning of a file; the origin and the code follow.
 struct file_header {
@@ -60,7 +60,7 @@ std::optional<std::vector<char>> kernel_cache::find(std::string_view origin) con
     std::ifstream file(file_of(origin), std::ios::binary);
     file_header header{};
     if (!file.read(reinterpret_cast<char*>(&header), sizeof header) || header.magic != magic ||
-        header.origin_bytes != origin.size() || header.code_bytes > max_bytes) {
+        header.origin_bytes != origin.size() || header.code_bytes > max_file_bytes) {
       return std::nullopt;
     }
     std::string found(origin.size(), '\0');
@@ -77,7 +77,7 @@ std::optional<std::vector<char>> kernel_cache::find(std::string_view origin) con
 }
 
 void kernel_cache::keep(std::string_view origin, const std::vector<char>& code) const noexcept {
-  if (folder_.empty() || code.size() > max_bytes) return;
+  if (folder_.empty() || code.size() > max_file_bytes) return;
   try {
     namespace files = std::filesystem;
     std::error_code failure;

@@ -14,7 +14,7 @@ using detail::program_graph;
 using value_kind = program_graph::value_kind;
 
 constexpr std::size_t max_result_bytes = std::size_t{16} << 20U;
-constexpr std::size_t max_bytes = std::size_t{64} << 20U;  // of all results
+constexpr std::size_t max_folded_bytes = std::size_t{64} << 20U;  // of all results
 
 /// The offset of a value in the memory of the constants; nothing if it is not there.
 std::optional<std::size_t> offset_of_value(const program_graph& graph,
@@ -71,7 +71,7 @@ std::optional<std::size_t> folding::offset_of(std::uint32_t number) const noexce
 folding fold(const program_graph& graph, const program_inference& inferred, device_kind kind) {
   folding folded{.bytes = graph.host_constants_bytes()};
   if (folded.bytes == 0 || kind != device_kind::host) return folded;
-  const auto limit = folded.bytes + max_bytes;
+  const auto limit = folded.bytes + max_folded_bytes;
   for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
     if (!folds(graph, inferred, folded, s)) continue;
     const auto value = graph.results()[graph.steps()[s].first_result].value;

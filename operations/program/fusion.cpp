@@ -21,7 +21,7 @@ constexpr auto none = program_graph::none;
 constexpr auto max_arguments = fused_map::max_arguments;
 
 /// A step that can be in a group.
-struct candidate {
+struct fusible_step {
   fused_call call;
   std::uint32_t result = 0;                                           ///< a value
   std::array<std::uint32_t, max_arguments> inputs{none, none, none};  ///< values
@@ -68,7 +68,7 @@ class group_finder {
   }
 
  private:
-  [[nodiscard]] std::optional<candidate> candidate_of(std::uint32_t number) const {
+  [[nodiscard]] std::optional<fusible_step> candidate_of(std::uint32_t number) const {
     const auto& step = graph_.steps()[number];
     const auto& inferred = inferred_.steps[number];
     if (step.outputs.size() != 1) return std::nullopt;
@@ -79,7 +79,7 @@ class group_finder {
     }
     const auto call = fused_call_of(*inferred.descriptor, inferred.call);
     if (!call) return std::nullopt;
-    candidate result{.call = *call, .result = graph_.results()[step.first_result].value};
+    fusible_step result{.call = *call, .result = graph_.results()[step.first_result].value};
     const auto inputs = inputs_of(*call);
     std::array<std::optional<tensor_spec>, max_arguments> specs;
     std::size_t k = 0;
@@ -338,11 +338,11 @@ class group_finder {
   const program_graph& graph_;
   const program_inference& inferred_;
   fusion result_;
-  std::vector<std::optional<candidate>> candidates_;  // by step
-  std::vector<std::vector<std::uint32_t>> readers_;   // by value: steps, in order
-  std::vector<std::uint32_t> overwritten_;            // by input: the step that writes there
-  std::vector<extents> axes_;                         // by step of the group
-  std::vector<std::uint32_t> members_;                // of the group
+  std::vector<std::optional<fusible_step>> candidates_;  // by step
+  std::vector<std::vector<std::uint32_t>> readers_;      // by value: steps, in order
+  std::vector<std::uint32_t> overwritten_;               // by input: the step that writes there
+  std::vector<extents> axes_;                            // by step of the group
+  std::vector<std::uint32_t> members_;                   // of the group
 };
 
 }  // namespace
