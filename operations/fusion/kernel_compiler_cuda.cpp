@@ -5,13 +5,11 @@
 
 #include <sluice/runtime/error.hpp>
 
-#include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include <array>
 #include <cstddef>
 #include <dlfcn.h>
-#include <nvrtc.h>
-#include <optional>
 #include <string_view>
 
 namespace sluice::cuda {
@@ -29,17 +27,28 @@ constexpr std::string_view standard_library = "operations/fusion/device/standard
 constexpr std::array standard_names{"cmath",   "cstddef", "cstdint",
                                     "cstring", "limits",  "type_traits"};
 
+// What is used of NVRTC, as nvrtc.h of all versions declares it. The header is of a package of the
+// toolkit that a build need not have.
+struct nvrtc_program;
+using nvrtc_status = int;
+constexpr nvrtc_status nvrtc_success = 0;
+constexpr nvrtc_status nvrtc_invalid_option = 5;
+constexpr nvrtc_status nvrtc_compilation_error = 6;
+
 /// The functions of NVRTC.
 struct compiler {
-  decltype(&nvrtcVersion) version = nullptr;
-  decltype(&nvrtcGetErrorString) error_text = nullptr;
-  decltype(&nvrtcCreateProgram) create = nullptr;
-  decltype(&nvrtcDestroyProgram) destroy = nullptr;
-  decltype(&nvrtcCompileProgram) compile = nullptr;
-  decltype(&nvrtcGetCUBINSize) size = nullptr;
-  decltype(&nvrtcGetCUBIN) get = nullptr;
-  decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
-  decltype(&nvrtcGetProgramLog) log = nullptr;
+  nvrtc_status (*version)(int* major, int* minor) = nullptr;
+  const char* (*error_text)(nvrtc_status) = nullptr;
+  nvrtc_status (*create)(nvrtc_program** program, const char* text, const char* name, int headers,
+                         const char* const* header_texts,
+                         const char* const* header_names) = nullptr;
+  nvrtc_status (*destroy)(nvrtc_program** program) = nullptr;
+  nvrtc_status (*compile)(nvrtc_program* program, int options,
+                          const char* const* option_texts) = nullptr;
+  nvrtc_status (*size)(nvrtc_program* program, std::size_t* bytes) = nullptr;
+  nvrtc_status (*get)(nvrtc_program* program, char* code) = nullptr;
+  nvrtc_status (*log_size)(nvrtc_program* program, std::size_t* bytes) = nullptr;
+  nvrtc_status (*log)(nvrtc_program* program, char* text) = nullptr;
   std::string refusal{};  ///< why there is none
 };
 
@@ -58,7 +67,7 @@ compiler load() {
   compiler result;
   void* library = nullptr;
   // The driver runs code of its own version of CUDA and of older ones.
-  const std::string name = "libnvrtc.so." + std::to_string(CUDA_VERSION / 1000);
+  const std::string name = "libnvrtc.so." + std::to_string(CUDART_VERSION / 1000);
   for (const auto& candidate : {name, std::string("libnvrtc.so")}) {
     library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library != nullptr) break;
@@ -78,7 +87,7 @@ compiler load() {
                         find(library, "nvrtcGetProgramLog", result.log);
   int major = 0;
   int minor = 0;
-  if (!is_whole || result.version(&major, &minor) != NVRTC_SUCCESS) {
+  if (!is_whole || result.version(&major, &minor) != nvrtc_success) {
     result.refusal = "the compiler of kernels, " + name + ", lacks functions";
     return result;
   }
@@ -128,11 +137,11 @@ class compilation {
     const std::array<const char*, 4> options{target.c_str(), "--std=c++17", "--fmad=false",
                                              "--device-as-default-execution-space"};
     const auto status = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
-    if (status == NVRTC_ERROR_INVALID_OPTION) {
+    if (status == nvrtc_invalid_option) {
       throw error(errc::unsupported, "NVRTC " + kernel_compiler_version() + " does not know sm_" +
                                          std::to_string(architecture));
     }
-    if (status == NVRTC_ERROR_COMPILATION) {
+    if (status == nvrtc_compilation_error) {
       throw error(errc::library_failure, "NVRTC refuses a kernel: " + log());
     }
     check(status);
@@ -144,27 +153,27 @@ class compilation {
   }
 
  private:
-  void check(nvrtcResult status) const {
-    if (status == NVRTC_SUCCESS) return;
+  void check(nvrtc_status status) const {
+    if (status == nvrtc_success) return;
     throw error(errc::library_failure, std::string("NVRTC: ") + nvrtc_.error_text(status));
   }
   [[nodiscard]] std::string log() const {
     std::size_t size = 0;
-    if (nvrtc_.log_size(program_, &size) != NVRTC_SUCCESS || size == 0) return "no reason";
+    if (nvrtc_.log_size(program_, &size) != nvrtc_success || size == 0) return "no reason";
     std::string text(size, '\0');
-    if (nvrtc_.log(program_, text.data()) != NVRTC_SUCCESS) return "no reason";
+    if (nvrtc_.log(program_, text.data()) != nvrtc_success) return "no reason";
     text.resize(size - 1);
     return text;
   }
 
   const compiler& nvrtc_;
-  nvrtcProgram program_ = nullptr;
+  nvrtc_program* program_ = nullptr;
 };
 
 }  // namespace
 
 std::string kernel_compiler_version() {
-  return version_of(CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
+  return version_of(CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
 void load_kernel_compiler() {

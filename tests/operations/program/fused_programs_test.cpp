@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs of element-wise steps equal those whose steps are computed one by one.
 #include "tests/operations/program/programs.hpp"
+#include "tests/support/compute_sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -197,15 +198,18 @@ class fused_programs : public programs {};
 TEST_P(fused_programs, equal_their_steps_one_by_one) {
   auto generator = make_generator();
   std::size_t fused = 0;
-  for (int round = 0; round < 150; ++round) {
+  // Each round of a GPU compiles several kernels.
+  const bool on_host = runtime().device().id().kind == device_kind::host;
+  const int rounds = on_host ? 150 : under_compute_sanitizer() ? 3 : 20;
+  for (int round = 0; round < rounds; ++round) {
     element_wise_program random(*this, generator());
     const auto together = random.build(true);
     const auto one_by_one = random.build(false);
     ASSERT_EQ(together.text(), one_by_one.text());
     const std::vector<run_input> inputs(random.inputs().begin(), random.inputs().end());
-    std::vector<tensor_spec> specs;
-    for (const auto& input : random.inputs()) specs.push_back(tensor_spec::of(input));
-    fused += prepare_of({together, specs}).fused_steps;
+    const auto known = await_kernels(together, random.inputs());
+    if (!known.not_fused.empty()) GTEST_SKIP() << known.not_fused;
+    fused += known.fused_steps;
     const auto results = results_of({together, inputs});
     const auto expected = results_of({one_by_one, inputs});
     ASSERT_EQ(results.size(), expected.size());
@@ -214,9 +218,7 @@ TEST_P(fused_programs, equal_their_steps_one_by_one) {
                                                                  << together.text();
     }
   }
-  if (runtime().device().id().kind == device_kind::host) {
-    EXPECT_GT(fused, 300U);
-  }
+  EXPECT_GT(fused, static_cast<std::size_t>(2 * rounds));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, fused_programs, every_device(), parameter_name);
