@@ -152,21 +152,4 @@ template <class T, storage Y, storage X>
 }
 ///@}
 
-/// The positions of the operands at an index, in elements.
-template <int Operands, int Functions>
-[[nodiscard]] __device__ __forceinline__ map_position<Operands> position_in(
-    const fused_arguments<Operands, Functions>& arguments, std::int64_t index) {
-  map_position<Operands> position{};
-#pragma unroll 1
-  for (auto d = arguments.rank - 1; d > 0; --d) {
-    const auto split = divide(index, arguments.shape[d]);
-    for (int k = 0; k < Operands; ++k) {
-      position.offsets[k] += split.remainder * arguments.strides[k][d];
-    }
-    index = split.value;
-  }
-  for (int k = 0; k < Operands; ++k) position.offsets[k] += index * arguments.strides[k][0];
-  return position;
-}
-
 }  // namespace sluice::operations

@@ -40,29 +40,36 @@ std::string value_name(std::size_t value) {
   return "v" + std::to_string(value);
 }
 
-/// Whether all operands lie alike without gaps, or are one number.
-bool is_flat(const fused_map& map) noexcept {
+std::int64_t last_stride(const fused_map& map, std::size_t operand) noexcept {
+  return map.layout.strides[operand][map.layout.rank - 1];
+}
+/// Whether an operand is repeated along the last dimension.
+bool is_repeated(const fused_map& map, std::size_t operand) noexcept {
+  return operand != 0 && last_stride(map, operand) == 0;
+}
+
+/// Whether vectors of `width` elements along the last dimension can be read and written at once.
+bool fits(const fused_map& map, int width) noexcept {
   const auto& layout = map.layout;
-  if (layout.rank != 1) return false;
+  const int last = layout.rank - 1;
+  if (last > 0 && layout.shape[last] % width != 0) return false;
   for (std::size_t k = 0; k <= map.inputs; ++k) {
-    const auto stride = layout.strides[k][0];
-    if (stride != 1 && (k == 0 || stride != 0)) return false;
+    if (is_repeated(map, k)) continue;
+    const auto bytes = width * bytes_of(layout.types[k]);
+    if (last_stride(map, k) != 1 || bytes > vector_bytes || map.alignments[k] % bytes != 0) {
+      return false;
+    }
+    for (int d = 0; d < last; ++d) {
+      if (layout.strides[k][d] % width != 0) return false;
+    }
   }
   return true;
-}
-bool is_one_number(const fused_map& map, std::size_t input) noexcept {
-  return map.layout.strides[input + 1][0] == 0;
 }
 
 int width_of(const fused_map& map) noexcept {
   int width = max_width;
-  for (std::size_t k = 0; k <= map.inputs; ++k) {
-    if (k > 0 && is_one_number(map, k - 1)) continue;
-    const auto size = bytes_of(map.layout.types[k]);
-    const int aligned = std::max(static_cast<int>(map.alignments[k]) / size, 1);
-    width = std::min({width, vector_bytes / size, aligned});
-  }
-  return static_cast<int>(std::bit_floor(static_cast<unsigned>(width)));
+  while (width > 1 && !fits(map, width)) width /= 2;
+  return width;
 }
 
 /// The expression of function `i`.
@@ -147,54 +154,58 @@ std::string call_text(const fused_map& map, const Text& text) {
   return call + ")";
 }
 
-std::string flat_text(const fused_map& map) {
-  const auto y = element_name(map.layout.types[0]);
-  const auto vector = [](const std::string& element) {
-    return "fused_vector<" + element + ", width>";
+/// The loop over vectors along the last dimension, and the elements behind the last whole one if
+/// there is one dimension.
+std::string loop_text(const fused_map& map, int width) {
+  const bool is_flat = map.layout.rank == 1;
+  const auto element = [&](std::size_t operand) {
+    return element_name(operand == 0 ? map.layout.types[0] : map.type_of(operand - 1));
+  };
+  const auto vector = [&](std::size_t operand) {
+    return "fused_vector<" + element(operand) + ", width>";
+  };
+  const auto is_vector = [&](std::size_t operand) {
+    return width > 1 && !is_repeated(map, operand);
   };
   const auto input = [](std::size_t k) {
     return "x" + std::to_string(k);
   };
-  std::string text;
+  const auto position = [&](std::size_t operand) {
+    return " + position.offsets[" + std::to_string(operand) + "]";
+  };
+  const auto at = [&](std::size_t operand) {
+    const auto address = "(" + address_of(operand, element(operand)) + position(operand) + ")";
+    if (!is_vector(operand)) return "*" + address;
+    return "*reinterpret_cast<" + std::string(operand == 0 ? "" : "const ") + vector(operand) +
+           "*>" + address;
+  };
+  std::string text =
+      "  for (std::int64_t i = first; i < a.count / width; i += stride) {\n"
+      "    const auto position = vector_position(a, i, width);\n";
   for (std::size_t k = 0; k < map.inputs; ++k) {
-    if (!is_one_number(map, k)) continue;
-    const auto element = element_name(map.type_of(k));
-    text += "  const " + element + " " + input(k) + " = *" + address_of(k + 1, element) + ";\n";
+    text += "    const auto " + input(k) + " = " + at(k + 1) + ";\n";
   }
-  text += "  for (std::int64_t i = first; i < a.count / width; i += stride) {\n";
-  for (std::size_t k = 0; k < map.inputs; ++k) {
-    if (is_one_number(map, k)) continue;
-    text += "    const auto " + input(k) + " = " +
-            address_of(k + 1, vector(element_name(map.type_of(k)))) + "[i];\n";
+  const auto result = [&](const char* of_element) {
+    return call_text(
+        map, [&](std::size_t k) { return input(k) + (is_vector(k + 1) ? of_element : ""); });
+  };
+  if (width == 1) {
+    text += "    " + at(0) + " = " + result("") + ";\n  }\n";
+    return text;
   }
-  text += "    " + vector(y) + " y;\n#pragma unroll\n    for (int j = 0; j < width; ++j) " +
-          "y.elements[j] = " +
-          call_text(map,
-                    [&](std::size_t k) {
-                      return input(k) + (is_one_number(map, k) ? "" : ".elements[j]");
-                    }) +
-          ";\n    " + address_of(0, vector(y)) + "[i] = y;\n  }\n";
+  text += "    " + vector(0) + " y;\n#pragma unroll\n" +
+          "    for (int j = 0; j < width; ++j) y.elements[j] = " + result(".elements[j]") +
+          ";\n    " + at(0) + " = y;\n  }\n";
+  if (!is_flat) return text;
   text += "  const std::int64_t rest = a.count / width * width + first;\n  if (rest < a.count) " +
-          address_of(0, y) + "[rest] = " +
+          address_of(0, element(0)) + "[rest] = " +
           call_text(map,
                     [&](std::size_t k) {
-                      return is_one_number(map, k)
-                                 ? input(k)
-                                 : address_of(k + 1, element_name(map.type_of(k))) + "[rest]";
+                      return address_of(k + 1, element(k + 1)) +
+                             (is_repeated(map, k + 1) ? "[0]" : "[rest]");
                     }) +
           ";\n";
   return text;
-}
-
-std::string strided_text(const fused_map& map) {
-  const auto element = [&](std::size_t operand, storage type) {
-    return address_of(operand, element_name(type)) + "[position.offsets[" +
-           std::to_string(operand) + "]]";
-  };
-  return "  for (std::int64_t i = first; i < a.count; i += stride) {\n"
-         "    const auto position = position_in(a, i);\n    " +
-         element(0, map.layout.types[0]) + " = " +
-         call_text(map, [&](std::size_t k) { return element(k + 1, map.type_of(k)); }) + ";\n  }\n";
 }
 
 /// The parameters of a function, as bits of its compute type.
@@ -214,8 +225,7 @@ std::array<std::uint64_t, 2> parameters_of(const fused_call& call) noexcept {
 }  // namespace
 
 kernel_source source_of(const fused_map& map) {
-  const bool flat = is_flat(map);
-  kernel_source source{.width = flat ? width_of(map) : 1};
+  kernel_source source{.width = width_of(map)};
   source.text =
       "#include \"operations/fusion/fused_kernel.cuh\"\n"
       "namespace sluice::operations {\n"
@@ -230,7 +240,7 @@ kernel_source source_of(const fused_map& map) {
       "  const std::int64_t first =\n"
       "      static_cast<std::int64_t>(blockIdx.x) * fused_threads + threadIdx.x;\n"
       "  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * fused_threads;\n" +
-      (flat ? flat_text(map) : strided_text(map)) + "}\n}\n";
+      loop_text(map, source.width) + "}\n}\n";
   return source;
 }
 

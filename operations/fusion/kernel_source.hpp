@@ -12,8 +12,8 @@
 
 namespace sluice::operations {
 
-/// A kernel of a fused map as text. It depends on the functions, the types, and whether the
-/// operands lie without gaps, but not on shapes, strides and parameters.
+/// A kernel of a fused map as text. It depends on the functions, the types, how many elements can
+/// be read at once, and which operands are repeated, but not on shapes, strides and parameters.
 struct kernel_source {
   std::string text{};
   int width = 1;  ///< the elements that a thread computes at once

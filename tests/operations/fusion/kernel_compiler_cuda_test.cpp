@@ -4,7 +4,7 @@
 
 #include "operations/fusion/kernel_builder_cuda.hpp"
 #include "operations/fusion/kernel_source.hpp"
-#include "tests/support/expect_error.hpp"
+#include "tests/support/seed.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -155,6 +155,59 @@ TEST_F(kernel_compiler_cuda, makes_one_text_for_all_shapes_and_parameters) {
   other.alignments[1] = 4;
   EXPECT_EQ(source_of(other).width, 1);
   EXPECT_NE(source_of(one).text, source_of(other).text);
+}
+
+// Rows of 64 elements, which are added to one row and to a column.
+TEST_F(kernel_compiler_cuda, reads_vectors_of_repeated_operands) {
+  auto call = call_of<binary_call>({storage::f16, storage::f16, storage::f16});
+  auto map = map_of({storage::f16, storage::f16, storage::f16}, {call, call});
+  map.functions[1].arguments = {3, 2, fused_map::none};
+  auto& layout = map.layout;
+  layout.rank = 2;
+  layout.count = 640;
+  layout.shape[0] = 10;
+  layout.shape[1] = 64;
+  const std::int64_t strides[4][2] = {{64, 1}, {64, 1}, {0, 1}, {1, 0}};
+  for (int k = 0; k < 4; ++k) {
+    for (int d = 0; d < 2; ++d) layout.strides[k][d] = strides[k][d];
+  }
+  EXPECT_EQ(source_of(map).width, 8);
+  expect_compiled(map);
+  layout.shape[1] = 60;
+  EXPECT_EQ(source_of(map).width, 4);
+  layout.strides[1][0] = 65;
+  EXPECT_EQ(source_of(map).width, 1);
+  expect_compiled(map);
+}
+
+TEST_F(kernel_compiler_cuda, has_the_positions_of_vectors) {
+  auto generator = make_generator();
+  const auto number = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(generator);
+  };
+  for (int round = 0; round < 100; ++round) {
+    fused_arguments<3, 1> arguments{};
+    arguments.rank = number(1, 4);
+    const auto width = std::int64_t{1} << number(0, 3);
+    arguments.count = 1;
+    for (std::int64_t d = 0; d < arguments.rank; ++d) {
+      arguments.shape[d] = number(1, 5) * (d + 1 == arguments.rank ? width : 1);
+      arguments.count *= arguments.shape[d];
+      for (auto& strides : arguments.strides) strides[d] = number(0, 100);
+    }
+    for (std::int64_t i = 0; i < arguments.count; i += width) {
+      std::int64_t expected[3]{};
+      auto rest = i;
+      for (auto d = arguments.rank - 1; d >= 0; --d) {
+        for (int k = 0; k < 3; ++k) {
+          expected[k] += rest % arguments.shape[d] * arguments.strides[k][d];
+        }
+        rest /= arguments.shape[d];
+      }
+      const auto position = vector_position(arguments, i / width, width);
+      for (int k = 0; k < 3; ++k) ASSERT_EQ(position.offsets[k], expected[k]);
+    }
+  }
 }
 
 TEST_F(kernel_compiler_cuda, refuses_what_is_no_kernel_and_no_gpu) {
