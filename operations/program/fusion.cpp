@@ -17,14 +17,14 @@ using detail::program_graph;
 using located = program_inference::located;
 using value_kind = program_graph::value_kind;
 
-constexpr auto none = program_graph::none;
+constexpr auto not_given = program_graph::none;
 constexpr auto max_arguments = fused_map::max_arguments;
 
 /// A step that can be in a group.
 struct fusible_step {
   fused_call call;
-  std::uint32_t result = 0;                                           ///< a value
-  std::array<std::uint32_t, max_arguments> inputs{none, none, none};  ///< values
+  std::uint32_t result = 0;                                                          ///< a value
+  std::array<std::uint32_t, max_arguments> inputs{not_given, not_given, not_given};  ///< values
   std::array<extents, max_arguments> strides{};  ///< along the dimensions of the result
 };
 
@@ -36,11 +36,11 @@ class group_finder {
         result_(graph),
         candidates_(graph.steps().size()),
         readers_(graph.values().size()),
-        overwritten_(graph.inputs().size(), none),
+        overwritten_(graph.inputs().size(), not_given),
         axes_(graph.steps().size()) {
     for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
       for (const auto operand : graph.steps()[s].operands) {
-        if (operand == none) continue;
+        if (operand == not_given) continue;
         auto& readers = readers_[graph.viewed(operand)];
         if (readers.empty() || readers.back() != s) readers.push_back(s);
       }
@@ -73,7 +73,7 @@ class group_finder {
     const auto& inferred = inferred_.steps[number];
     if (step.outputs.size() != 1) return std::nullopt;
     const auto output = step.outputs.front();
-    if (step.operands[output] != none) return std::nullopt;  // it updates an operand
+    if (step.operands[output] != not_given) return std::nullopt;  // it updates an operand
     for (const auto& u : inferred.uses) {
       if (u.packed) return std::nullopt;
     }
@@ -86,7 +86,7 @@ class group_finder {
     for (std::uint32_t i = 0; i < step.operands.size(); ++i) {
       if (i == output) continue;
       if (k == inputs) return std::nullopt;
-      if (step.operands[i] != none && !inferred.uses[i].ignored) {
+      if (step.operands[i] != not_given && !inferred.uses[i].ignored) {
         result.inputs[k] = step.operands[i];
         specs[k] = inferred_.values[step.operands[i]].spec();
       }
@@ -102,9 +102,9 @@ class group_finder {
   /// The step that makes a value, if it can be in a group.
   [[nodiscard]] std::uint32_t maker_of(std::uint32_t value) const {
     const auto& v = graph_.values()[graph_.viewed(value)];
-    if (v.kind != value_kind::result) return none;
+    if (v.kind != value_kind::result) return not_given;
     const auto step = graph_.results()[v.source].step;
-    return candidates_[step] && result_.group_of_step[step] == fusion::none ? step : none;
+    return candidates_[step] && result_.group_of_step[step] == fusion::none ? step : not_given;
   }
 
   /// By dimension of a view of the result of a step: the dimension of the result. Nothing if the
@@ -147,7 +147,7 @@ class group_finder {
         return std::nullopt;
       const auto& c = *candidates_[reader];
       for (const auto input : c.inputs) {
-        if (input == none || graph_.viewed(input) != value) continue;
+        if (input == not_given || graph_.viewed(input) != value) continue;
         const auto order = order_of(input, value);
         if (!order ||
             inferred_.values[input].layout.shape() != inferred_.values[c.result].layout.shape()) {
@@ -171,7 +171,7 @@ class group_finder {
     const auto& result = inferred_.values[candidates_[last]->result].layout;
     std::size_t longer = 0;
     for (std::size_t k = 0; k < c.inputs.size(); ++k) {
-      if (c.inputs[k] == none) continue;
+      if (c.inputs[k] == not_given) continue;
       const auto& value = inferred_.values[c.inputs[k]];
       const auto viewed = graph_.viewed(c.inputs[k]);
       const auto& source = graph_.values()[viewed];
@@ -221,7 +221,7 @@ class group_finder {
       auto& numbers = arguments.emplace_back();
       numbers.fill(fused_map::none);
       for (std::size_t k = 0; k < c.inputs.size(); ++k) {
-        if (c.inputs[k] == none || member_that_makes(c.inputs[k], result.steps)) continue;
+        if (c.inputs[k] == not_given || member_that_makes(c.inputs[k], result.steps)) continue;
         extents strides;
         for (const auto d : axes_[step]) {
           strides.push_back(c.strides[k][static_cast<std::size_t>(d)]);
@@ -246,7 +246,7 @@ class group_finder {
     for (std::size_t i = 0; i < result.steps.size(); ++i) {
       const auto& c = *candidates_[result.steps[i]];
       for (std::size_t k = 0; k < c.inputs.size(); ++k) {
-        if (c.inputs[k] == none || arguments[i][k] != fused_map::none) continue;
+        if (c.inputs[k] == not_given || arguments[i][k] != fused_map::none) continue;
         arguments[i][k] = static_cast<std::uint8_t>(inputs.size() +
                                                     *member_that_makes(c.inputs[k], result.steps));
       }
@@ -294,8 +294,8 @@ class group_finder {
     std::priority_queue<std::uint32_t> todo;  // the last one first: all that read it are known
     const auto add_makers = [&](std::uint32_t step) {
       for (const auto input : candidates_[step]->inputs) {
-        const auto maker = input == none ? none : maker_of(input);
-        if (maker != none) todo.push(maker);
+        const auto maker = input == not_given ? not_given : maker_of(input);
+        if (maker != not_given) todo.push(maker);
       }
     };
     add_makers(last);
@@ -328,7 +328,7 @@ class group_finder {
       const auto number = result_.group_of_step[s];
       const auto computed = number == fusion::none ? s : result_.groups[number].steps.back();
       for (const auto operand : graph_.steps()[s].operands) {
-        if (operand == none) continue;
+        if (operand == not_given) continue;
         auto& last = result_.last_read[graph_.viewed(operand)];
         last = std::max(last, computed + 1);
       }
