@@ -65,7 +65,7 @@ std::vector<extents> ways_to_read(const tensor_spec& input, const extents& shape
 
 }  // namespace
 
-storage fused_map::function::type() const noexcept {
+storage fused_map::function::type() const {
   return std::visit([](const auto& c) { return c.layout.types[0]; }, call);
 }
 
@@ -136,7 +136,7 @@ std::optional<fused_call> fused_call_of(const operation_descriptor& descriptor,
   return result;
 }
 
-std::size_t inputs_of(const fused_call& call) noexcept {
+std::size_t inputs_of(const fused_call& call) {
   return std::visit([](const auto& c) { return std::size(c.layout.types) - 1; }, call);
 }
 
@@ -172,7 +172,7 @@ std::optional<std::array<extents, fused_map::max_arguments>> input_strides(
       call);
 }
 
-fused_call flattened(const fused_call& call) noexcept {
+fused_call flattened(const fused_call& call) {
   auto result = call;
   std::visit(
       [](auto& c) {

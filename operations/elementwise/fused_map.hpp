@@ -39,7 +39,7 @@ struct fused_map {
     std::array<std::uint8_t, max_arguments> arguments{none, none, none};  ///< values
 
     /// The type of the result.
-    [[nodiscard]] storage type() const noexcept;
+    [[nodiscard]] storage type() const;
   };
   using layout_type = map_layout<operands>;
 
@@ -52,7 +52,7 @@ struct fused_map {
   std::vector<std::uint16_t> places{};  ///< by value: its memory, in bytes for each index
   std::size_t bytes = 0;                ///< of all values at once, for each index
 
-  [[nodiscard]] storage type_of(std::size_t value) const noexcept {
+  [[nodiscard]] storage type_of(std::size_t value) const {
     return value < inputs ? layout.types[value + 1] : functions[value - inputs].type();
   }
   /// Gives each value memory that no other value has while both are needed.
@@ -65,14 +65,14 @@ struct fused_map {
 [[nodiscard]] std::optional<fused_call> fused_call_of(const operation_descriptor& descriptor,
                                                       const call_storage& call);
 /// The number of inputs of a call, some of which may be missing.
-[[nodiscard]] std::size_t inputs_of(const fused_call& call) noexcept;
+[[nodiscard]] std::size_t inputs_of(const fused_call& call);
 /// The stride of each input of a call along the dimensions of its result `y`. Nothing if it is not
 /// known how the call reads them. A missing input has no properties.
 [[nodiscard]] std::optional<std::array<extents, fused_map::max_arguments>> input_strides(
     const fused_call& call, const tensor_spec& y,
     std::span<const std::optional<tensor_spec>> inputs);
 /// The same function of elements without gaps.
-[[nodiscard]] fused_call flattened(const fused_call& call) noexcept;
+[[nodiscard]] fused_call flattened(const fused_call& call);
 
 }  // namespace sluice::operations
 

@@ -15,6 +15,7 @@
 #include "operations/elementwise/resize_lines.hpp"
 #include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
+#include "operations/vector_targets.hpp"
 
 #include <type_traits>
 
@@ -75,6 +76,23 @@ constexpr map_cost scalar_function_cost{.nanoseconds = 15};
 [[nodiscard]] constexpr bool is_cheap(binary_function f) noexcept {
   return f != binary_function::remainder && f != binary_function::fmod &&
          f != binary_function::power && f != binary_function::atan2;
+}
+
+/// Computes one line of a `where_call` without gaps. The result may be at the address of an input.
+template <class Bits>
+void choose_elements(const where_body<Bits>& body, const map_position<4>& line,
+                     std::int64_t count) noexcept {
+  const auto& [y_address, inputs] = body.addresses;
+  auto* const y = static_cast<Bits*>(y_address) + line.offsets[0];
+  const auto* const condition = static_cast<const std::uint8_t*>(inputs[0]) + line.offsets[1];
+  const auto* const a = static_cast<const Bits*>(inputs[1]) + line.offsets[2];
+  const auto* const b = static_cast<const Bits*>(inputs[2]) + line.offsets[3];
+  SLUICE_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Bits chosen = a[i];  // both are read, so that the loop can use vectors
+    const Bits otherwise = b[i];
+    y[i] = condition[i] != 0 ? chosen : otherwise;
+  }
 }
 
 struct map_runner {
@@ -175,6 +193,20 @@ struct map_runner {
   template <class Bits>
   int operator()(const pad_body<Bits>& body, const pad_layout& layout) const {
     write_padded(body, layout);
+    return 0;
+  }
+  template <class Bits>
+  int operator()(const where_body<Bits>& body, const map_layout<4>& layout) const {
+    const int last = layout.rank - 1;
+    for (const auto& strides : layout.strides) {
+      if (strides[last] != 1) return run_each(body, layout, scalar_cost);
+    }
+    for_each_part(layout, vector_cost,
+                  [&](const map_layout<4>& part, const map_position<4>& origin) {
+                    for_each_line(part, origin, [&](const map_position<4>& line) {
+                      choose_elements(body, line, part.shape[last]);
+                    });
+                  });
     return 0;
   }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {
