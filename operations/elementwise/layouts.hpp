@@ -78,7 +78,7 @@ struct number_input {
 
 /// Dimensions with the strides of several operands.
 struct strided_dimensions {
-  static constexpr std::size_t max_operands = 6;
+  static constexpr std::size_t max_operands = 9;
   std::array<std::int64_t, extents::max_rank> shape{};
   std::array<std::array<std::int64_t, extents::max_rank>, max_operands> strides{};
   std::size_t rank = 0;

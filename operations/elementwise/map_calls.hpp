@@ -64,6 +64,8 @@ struct binary_call {
   binary_function function{};
   element_number number{};
 
+  /// The operand that the number stands for; 0: none.
+  [[nodiscard]] int operand_of_number() const noexcept { return number.input + 1; }
   /// The addresses for the host, where a number has one.
   [[nodiscard]] map_addresses with_number(map_addresses addresses) const noexcept {
     if (number.input >= 0) addresses.inputs[number.input] = number.bytes;
@@ -111,6 +113,10 @@ struct where_call {
   map_layout<4> layout{};
   element_number number{};  ///< of a or b
 
+  /// The operand that the number stands for; 0: none.
+  [[nodiscard]] int operand_of_number() const noexcept {
+    return number.input < 0 ? 0 : number.input + 2;
+  }
   /// The addresses for the host, where a number has one.
   [[nodiscard]] map_addresses with_number(map_addresses addresses) const noexcept {
     if (number.input >= 0) addresses.inputs[number.input + 1] = number.bytes;

@@ -16,6 +16,7 @@
 #include "operations/elementwise/resize_pass.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 #include "operations/elementwise/transposed_host.hpp"
+#include "operations/vector_targets.hpp"
 
 #include <type_traits>
 
@@ -76,6 +77,32 @@ constexpr map_cost scalar_function_cost{.nanoseconds = 15};
 [[nodiscard]] constexpr bool is_cheap(binary_function f) noexcept {
   return f != binary_function::remainder && f != binary_function::fmod &&
          f != binary_function::power && f != binary_function::atan2;
+}
+
+/// Computes one line of a `where_call` without gaps, in which a or b may be repeated. The result
+/// may be at the address of an input.
+template <class Bits>
+void choose_elements(const where_body<Bits>& body, const map_layout<4>& layout,
+                     const map_position<4>& line) noexcept {
+  const int last = layout.rank - 1;
+  const auto count = layout.shape[last];
+  const auto& [y_address, inputs] = body.addresses;
+  auto* const y = static_cast<Bits*>(y_address) + line.offsets[0];
+  const auto* const condition = static_cast<const std::uint8_t*>(inputs[0]) + line.offsets[1];
+  const auto choose = [&](const auto& a, const auto& b) {
+    SLUICE_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Bits chosen = a(i);  // both are read, so that the loop can use vectors
+      const Bits otherwise = b(i);
+      y[i] = condition[i] != 0 ? chosen : otherwise;
+    }
+  };
+  const auto with_input = [&](int k, const auto& run) {
+    const auto* const x = static_cast<const Bits*>(inputs[k]) + line.offsets[k + 1];
+    if (layout.strides[k + 1][last] == 0) return run([value = *x](std::int64_t) { return value; });
+    run([x](std::int64_t i) { return x[i]; });
+  };
+  with_input(1, [&](const auto& a) { with_input(2, [&](const auto& b) { choose(a, b); }); });
 }
 
 struct map_runner {
@@ -186,6 +213,20 @@ struct map_runner {
   template <class Bits>
   int operator()(const pad_body<Bits>& body, const pad_layout& layout) const {
     write_padded(body, layout);
+    return 0;
+  }
+  template <class Bits>
+  int operator()(const where_body<Bits>& body, const map_layout<4>& layout) const {
+    const int last = layout.rank - 1;
+    for (int k = 0; k < 4; ++k) {
+      const auto stride = layout.strides[k][last];
+      if (stride != 1 && (k < 2 || stride != 0)) return run_each(body, layout, scalar_cost);
+    }
+    for_each_part(
+        layout, vector_cost, [&](const map_layout<4>& part, const map_position<4>& origin) {
+          for_each_line(part, origin,
+                        [&](const map_position<4>& line) { choose_elements(body, part, line); });
+        });
     return 0;
   }
   int operator()(const map_body<identity<float>, 2>& body, const map_layout<2>& layout) const {

@@ -47,7 +47,6 @@ struct interval {
       return {-exponent, exponent};
     case function::exp2:
       return {-126, 127};
-    case function::relu:
     case function::clip:
     case function::asin:
     case function::acos:
@@ -74,6 +73,11 @@ struct interval {
     default:
       return {};
   }
+}
+
+/// Whether `vector_apply` holds for all arguments, NaN included.
+[[nodiscard]] constexpr bool is_total(unary_function f) noexcept {
+  return f == unary_function::relu || f == unary_function::abs;
 }
 
 /// A logarithm of a number whose difference from the pole is `x`: `result` where x is positive.
@@ -145,7 +149,7 @@ HWY_INLINE V vector_erf(D d, V x) {
   return hn::CopySign(hn::IfThenElse(hn::Le(t, one), near, far), x);
 }
 
-/// The function of arguments in `vector_range`.
+/// The function of arguments in `vector_range`, or of all arguments if it is total.
 template <unary_function F, class D, class V>
 HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
   using function = unary_function;
@@ -177,8 +181,10 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
     return hn::Mul(hn::Mul(hn::Set(d, 0.5F), x), distribution);
   }
   if constexpr (F == function::relu) {
-    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Zero(d));
+    const auto number = hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), x);
+    return hn::IfThenElse(hn::IsNaN(x), hn::Set(d, NAN), number);
   }
+  if constexpr (F == function::abs) return hn::IfThenElse(hn::IsNaN(x), x, hn::Abs(x));
   if constexpr (F == function::clip) {
     const auto low = hn::Set(d, alpha);
     const auto high = hn::Set(d, beta);
@@ -215,7 +221,15 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
   constexpr auto range = vector_range(F);
   const float alpha = function.alpha;
   const float beta = function.beta;
-  if constexpr (range.is_empty()) {
+  if constexpr (is_total(F)) {
+    const hn::ScalableTag<float> d;
+    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      hn::StoreU(vector_apply<F>(d, hn::LoadU(d, x + i), alpha, beta), d, y + i);
+    }
+    for (; i < count; ++i) y[i] = apply(F, x[i], alpha, beta);
+  } else if constexpr (range.is_empty()) {
     SLUICE_INDEPENDENT
     for (std::int64_t i = 0; i < count; ++i) y[i] = apply(F, x[i], alpha, beta);
   } else {

@@ -76,11 +76,16 @@ void request_launcher::launch_together(const request_queue::list& requests) noex
     for (const auto& r : requests) launch(*r);
     return;
   }
+  improve(founder.plan);
   const kernel_envelope* envelope = nullptr;
   for (const auto& r : requests) {
     if (const auto failure = failure_of([&] { envelope = &add(*batch, *r); })) r->fail(*failure);
   }
   if (envelope != nullptr) batch->launch(lane_, *envelope);
+}
+
+void request_launcher::improve(const std::shared_ptr<const operation_plan>& plan) noexcept {
+  if (plan && plan->wants_improvement()) planning_.improve(plan);
 }
 
 const kernel_envelope& request_launcher::add(request_batch& batch, operation_request& r) {
@@ -129,7 +134,7 @@ void request_launcher::enqueue(operation_request& r) {
                       (copies ? copies->commands() : 0);
   if (r.plan) uses.keep(r.plan);
   if (launch) uses.keep(launch);
-  if (r.plan && r.plan->wants_improvement()) planning_.improve(r.plan);
+  improve(r.plan);
   const auto& envelope = envelope_of(r.descriptor, r.type());
   auto work = r.launch(envelope, lane_, std::move(uses), options, must_finish ? launch : nullptr);
   if (!work) return;

@@ -2,6 +2,7 @@
 #include "operations/program/executable.hpp"
 
 #include "envelope/seam.hpp"
+#include "operations/cuda_build.hpp"
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
@@ -33,10 +34,20 @@ bool has_gpu(const lane_libraries& libraries) noexcept {
 /// Turns the inferred steps into actions.
 class executable::builder {
  public:
-  builder(executable& target, const program_graph& graph, const program_inference& inferred,
-          lane_libraries& libraries)
-      : target_(target), graph_(graph), inferred_(inferred), libraries_(libraries) {
-    target.constants_ = graph.constants_on(libraries);
+  using plans_by_key = std::map<std::pair<const operation_descriptor*, std::string>,
+                                std::shared_ptr<const operation_plan>>;
+
+  builder(executable& owner, form& target, const program_graph& graph,
+          const program_inference& inferred, const folding& folded, const fusion& groups,
+          plans_by_key& plans, lane_libraries& libraries)
+      : owner_(owner),
+        target_(target),
+        graph_(graph),
+        inferred_(inferred),
+        folded_(folded),
+        groups_(groups),
+        plans_(plans),
+        libraries_(libraries) {
     for (std::uint32_t i = 0; i < inferred.written.size(); ++i) {
       if (inferred.written[i].result) written_memory_[*inferred.written[i].result] = i;
     }
@@ -51,16 +62,29 @@ class executable::builder {
         }
         continue;
       }
-      const auto memory = written_memory_[root - source_count_];
+      const auto result = root - source_count_;
+      if (const auto offset = folded.offset_of(graph.results()[result].step)) {
+        roots_.back() = {place::kind::constant, 0, *offset};
+        continue;
+      }
+      const auto memory = written_memory_[result];
       roots_.back() = memory == program_graph::none ? place() : external(memory);
     }
   }
 
   void add_steps() {
-    for (std::size_t i = 0; i < graph_.steps().size(); ++i) {
-      label_ = "step '" + graph_.steps()[i].name + "'";
-      naming([&] { return label_; }, [&] { add_step(i); });
-      target_.actions_.back().ends_step = true;
+    for (std::uint32_t i = 0; i < graph_.steps().size(); ++i) {
+      const auto number = groups_.group_of_step[i];
+      const auto* const group = number == fusion::none ? nullptr : &groups_.groups[number];
+      if (folded_.offset_of(i) || (group != nullptr && group->steps.back() != i)) {
+        ++steps_without_action_;
+        continue;
+      }
+      const auto first = target_.actions.size();
+      label_ = group != nullptr ? label_of(*group) : "step '" + graph_.steps()[i].name + "'";
+      naming([&] { return label_; }, [&] { group != nullptr ? add_group(*group) : add_step(i); });
+      target_.actions[first].steps_without_action = std::exchange(steps_without_action_, 0);
+      target_.actions.back().ends_step = true;
     }
     for (std::size_t i = 0; i < inferred_.written.size(); ++i) {
       const auto& w = inferred_.written[i];
@@ -71,13 +95,13 @@ class executable::builder {
              [&] { add_copy(place_of(value), value.spec(), external(i), w.spec); });
     }
     // A value that several steps use is needed until the last of them.
-    for (std::size_t i = 0; i < target_.actions_.size(); ++i) {
-      const auto& entry = target_.actions_[i];
+    for (std::size_t i = 0; i < target_.actions.size(); ++i) {
+      const auto& entry = target_.actions[i];
       for (const auto& location : entry.operands) keep(location, i);
       keep(entry.workspace, i);
     }
-    target_.scratch_bytes_ = lay_out(buffers_);
-    for (auto& entry : target_.actions_) {
+    target_.scratch_bytes = lay_out(buffers_);
+    for (auto& entry : target_.actions) {
       for (auto& location : entry.operands) settle(location);
       settle(entry.workspace);
     }
@@ -97,7 +121,7 @@ class executable::builder {
                                          std::to_string(bytes) + " bytes, but the device has " +
                                          std::to_string(memory_) + " bytes of memory");
     }
-    buffers_.push_back({.bytes = bytes, .first = target_.actions_.size()});
+    buffers_.push_back({.bytes = bytes, .first = target_.actions.size()});
     return {place::kind::scratch, static_cast<std::uint32_t>(buffers_.size() - 1), 0};
   }
   void keep(const place& location, std::size_t number) {
@@ -130,6 +154,34 @@ class executable::builder {
     descriptor.infer(&copy, inferred, new_action.call);
     add(std::move(new_action));
   }
+  [[nodiscard]] std::string label_of(const fused_group& group) const {
+    std::string label = "steps ";
+    for (std::size_t i = 0; i < group.steps.size(); ++i) {
+      if (i != 0) label += i + 1 == group.steps.size() ? " and " : ", ";
+      label += "'" + graph_.steps()[group.steps[i]].name + "'";
+    }
+    return label;
+  }
+  /// Adds the steps of a group as one action.
+  void add_group(const fused_group& group) {
+    const auto& result = graph_.results()[graph_.steps()[group.steps.back()].first_result];
+    place_result(result);
+    action new_action;
+    new_action.label = label_;
+    new_action.fused = group.map;
+    if constexpr (has_cuda) {
+      if (!owner_.on_host_) new_action.kernel = cuda::kernel_of(libraries_, group.map);
+    }
+    const auto add_operand = [&](std::uint32_t number) {
+      const auto& value = inferred_.values[number];
+      new_action.operands.push_back(place_of(value));
+      new_action.types.push_back(value.layout.type());
+    };
+    add_operand(result.value);
+    for (const auto input : group.inputs) add_operand(input);
+    ++target_.commands;
+    target_.actions.push_back(std::move(new_action));
+  }
   void add(action new_action) {
     const auto kind = libraries_.runtime().device().id().kind;
     new_action.label = label_;
@@ -141,14 +193,14 @@ class executable::builder {
       if (!plan) {
         plan = new_action.descriptor->make_plan(libraries_, new_action.call);
         if (!plan) throw error(errc::library_failure, "no plan was made");
-        target_.plans_.push_back(plan);
+        owner_.plans_.push_back(plan);
       }
       new_action.plan = plan;
       if (plan->workspace_bytes() != 0) new_action.workspace = new_buffer(plan->workspace_bytes());
-      target_.commands_ += plan->commands();
+      target_.commands += plan->commands();
     }
-    target_.commands_ += new_action.descriptor->facts(new_action.call).commands;
-    target_.actions_.push_back(std::move(new_action));
+    target_.commands += new_action.descriptor->facts(new_action.call).commands;
+    target_.actions.push_back(std::move(new_action));
   }
   /// The properties of a value that is repeated to `shape`.
   [[nodiscard]] static tensor_spec repeated(const tensor_spec& s, const extents& shape) {
@@ -172,7 +224,7 @@ class executable::builder {
     // Outputs that are copied at the end need their values until then.
     const auto viewed = graph_.viewed(updated);
     const auto& use = graph_.use_of(viewed);
-    if (use.steps > result.step + 1 || use.outputs != 0) return false;
+    if (groups_.last_read[viewed] > result.step + 1 || use.outputs != 0) return false;
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const auto other = step.operands[i];
       if (i == result.operand || other == program_graph::none) continue;
@@ -251,9 +303,13 @@ class executable::builder {
     }
   }
 
-  executable& target_;
+  executable& owner_;
+  form& target_;
   const program_graph& graph_;
   const program_inference& inferred_;
+  const folding& folded_;
+  const fusion& groups_;
+  plans_by_key& plans_;
   lane_libraries& libraries_;
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
   std::string label_;  // the step or the output that is being added
@@ -264,15 +320,27 @@ class executable::builder {
   std::vector<std::uint32_t> written_memory_ =
       std::vector<std::uint32_t>(graph_.results().size(), program_graph::none);
   std::uint32_t next_varying_ = 0;
+  std::uint32_t steps_without_action_ = 0;
   std::vector<scratch_buffer> buffers_;
-  std::map<std::pair<const operation_descriptor*, std::string>,
-           std::shared_ptr<const operation_plan>>
-      plans_;
 };
 
 executable::executable(const program_graph& graph, const program_inference& inferred,
-                       lane_libraries& libraries) {
-  builder(*this, graph, inferred, libraries).add_steps();
+                       lane_libraries& libraries)
+    : fuses_(graph.fuses()), on_host_(!has_gpu(libraries)) {
+  const fusion alone(graph);
+  const auto folded = fold(graph, inferred, libraries.runtime().device().id().kind);
+  const auto groups = fuses_ ? fuse(graph, inferred, folded) : alone;
+  steps_in_groups_ = groups.steps();
+  constants_ = graph.constants_on(libraries, inferred, folded);
+  builder::plans_by_key plans;
+  const auto build = [&](form& target, const fusion& grouping) {
+    builder(*this, target, graph, inferred, folded, grouping, plans, libraries).add_steps();
+  };
+  build(steps_, on_host_ ? groups : alone);
+  if (on_host_ || steps_in_groups_ == 0) return;
+  build(fused_, groups);
+  kernels_state_ = kernels_state::awaited;
+  if (wants_kernels()) load_kernels(libraries);
 }
 
 executable::executable(const std::shared_ptr<const program_graph>& graph,
@@ -284,7 +352,6 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
       std::make_unique<program_capture>(graph, inferred, libraries.runtime().device().id().kind);
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (graph->capture() == capture_policy::at_prepare) capture_->make(libraries);
-  on_host_ = !has_gpu(libraries);
   // A GPU pads the runs of a batch if it can.
   if (!inferred->stacks || (inferred->padded && !on_host_)) return;
   stacked_ = std::make_unique<stacked_executables>(
@@ -305,13 +372,83 @@ void executable::add_batches(lane_libraries& libraries, const plan_limits& limit
   if (stacked_ && !on_host_ && graph) stacked_->add(*graph, libraries, limits);
 }
 
+std::size_t executable::form::bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& a : actions) {
+    sum += sizeof(a) + a.label.capacity() +
+           a.operands.size() * (sizeof(place) + sizeof(element_type)) +
+           (a.fused ? a.fused->host_bytes() : 0);
+  }
+  return sum;
+}
+
 std::size_t executable::bytes() const noexcept {
   std::size_t sum = sizeof(*this);
-  for (const auto& a : actions_)
-    sum +=
-        sizeof(a) + a.label.capacity() + a.operands.size() * (sizeof(place) + sizeof(element_type));
+  sum += steps_.bytes() + fused_.bytes();
   for (const auto& plan : plans_) sum += plan->bytes();
   return sum * sets() + (capture_ ? capture_->bytes() : 0) + (stacked_ ? stacked_->bytes() : 0);
+}
+
+std::string executable::not_fused() const {
+  if (!fuses_) return "the program is not to be fused";
+  if (steps_in_groups_ == 0 || on_host_) return {};
+  switch (kernels_state_.load(std::memory_order_acquire)) {
+    case kernels_state::loaded:
+      return {};
+    case kernels_state::none:
+      return kernels_refusal_;
+    default:
+      return "the kernels are being compiled";
+  }
+}
+
+bool executable::awaits_kernels() const noexcept {
+  const auto current = kernels_state_.load(std::memory_order_acquire);
+  return current == kernels_state::awaited || current == kernels_state::wanted ||
+         (stacked_ && stacked_->awaits_kernels());
+}
+
+bool executable::kernels_are_settled() const noexcept {
+  return std::all_of(fused_.actions.begin(), fused_.actions.end(),
+                     [](const action& a) { return !a.kernel || a.kernel->is_settled(); });
+}
+
+bool executable::wants_kernels() const noexcept {
+  bool wants = stacked_ && stacked_->wants_kernels();
+  if (kernels_state_.load(std::memory_order_relaxed) == kernels_state::awaited &&
+      kernels_are_settled()) {
+    kernels_state_.store(kernels_state::wanted, std::memory_order_relaxed);
+    wants = true;
+  }
+  return wants;
+}
+
+void executable::load_kernels(lane_libraries& libraries) const noexcept {
+  if (stacked_) stacked_->load_kernels(libraries);
+  if (kernels_state_.load(std::memory_order_relaxed) != kernels_state::wanted) return;
+  try {
+    for (const auto& a : fused_.actions) {
+      if (a.kernel) a.kernel->load(libraries);
+    }
+    kernels_state_.store(kernels_state::loaded, std::memory_order_release);
+    return;
+  } catch (...) {
+    try {
+      kernels_refusal_ = current_error().what();
+    } catch (...) {
+      // There is no memory for the reason.
+    }
+  }
+  kernels_state_.store(kernels_state::none, std::memory_order_release);
+}
+
+void executable::keep_form() noexcept {
+  if (kernels_state_ != kernels_state::loaded) kernels_state_ = kernels_state::none;
+}
+
+void executable::improve(lane_libraries& libraries) const noexcept {
+  if (awaits_kernels()) return load_kernels(libraries);
+  if (capture_) capture_->make(libraries);
 }
 
 std::size_t executable::device_bytes() const noexcept {
@@ -357,9 +494,9 @@ void* executable::address(const place& location, std::span<void* const> external
 }
 
 template <class Launch>
-void executable::for_each(std::span<void* const> externals, void* scratch,
+void executable::for_each(const form& steps, std::span<void* const> externals, void* scratch,
                           const program_launch* run_data, const Launch& launch) const {
-  for (const auto& entry : actions_) {
+  for (const auto& entry : steps.actions) {
     std::array<void*, max_operands> addresses;  // as many as there are operands
     std::transform(entry.operands.begin(), entry.operands.end(), addresses.begin(),
                    [&](const place& location) { return address(location, externals, scratch); });
@@ -398,27 +535,36 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
   if (!has_gpu(libraries)) {
     try {
       // The launch owns this executable and `run_data`.
-      return submit_host_task(libraries.stream(), [this, scratch, run_data,
-                                                   all_externals = std::vector(externals.begin(),
-                                                                               externals.end())] {
-        host::mark_time();  // the first step begins
-        for_each(all_externals, scratch, run_data,
-                 [](const action& a, const auto& call, const launch_memory& memory) {
-                   naming([&] { return a.label; }, [&] { a.descriptor->compute(call, memory); });
-                   if (a.ends_step) host::mark_time();
-                 });
-      });
+      return submit_host_task(
+          libraries.stream(), [this, scratch, run_data,
+                               all_externals = std::vector(externals.begin(), externals.end())] {
+            host::mark_time();  // the first step begins
+            for_each(steps_, all_externals, scratch, run_data,
+                     [](const action& a, const auto& call, const launch_memory& memory) {
+                       for (auto i = a.steps_without_action; i > 0; --i) host::mark_time();
+                       naming([&] { return a.label; },
+                              [&] {
+                                a.fused ? host::compute_fused(*a.fused, memory.addresses)
+                                        : a.descriptor->compute(call, memory);
+                              });
+                       if (a.ends_step) host::mark_time();
+                     });
+          });
     } catch (...) {
       throw nothing_enqueued(current_error());
     }
   }
+  const bool has_kernels = kernels_state_.load(std::memory_order_acquire) == kernels_state::loaded;
   parts_of_launch parts;
-  for_each(externals, scratch, run_data,
+  for_each(has_kernels ? fused_ : steps_, externals, scratch, run_data,
            [&](const action& a, const auto& call, const launch_memory& memory) {
              parts.enqueue([&] {
                const detail::nvtx_range range(a.label.c_str());
                naming([&] { return a.label; },
-                      [&] { a.descriptor->enqueue(libraries, call, memory); });
+                      [&] {
+                        a.kernel ? a.kernel->enqueue(libraries, memory.addresses)
+                                 : a.descriptor->enqueue(libraries, call, memory);
+                      });
              });
            });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/fusion/fused_kernels.hpp"
+#include "operations/program/fusion.hpp"
 #include "operations/program/program_capture.hpp"
 #include "operations/program/program_inference.hpp"
 #include "operations/program/stacked_executables.hpp"
@@ -10,7 +12,9 @@
 #include <sluice/operations/operation.hpp>
 #include <sluice/runtime/host_transfer.hpp>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -68,28 +72,50 @@ class executable final : public operation_plan {
   std::size_t shared_device_bytes() const noexcept override;
   std::size_t workspace_bytes() const noexcept override {
     const auto* const runs = padded_runs();
-    return runs != nullptr ? runs->workspace_bytes_of_one() : scratch_bytes_;
+    return runs != nullptr ? runs->workspace_bytes_of_one() : scratch_bytes();
   }
   /// The scratch memory of the steps alone, in bytes.
-  [[nodiscard]] std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept {
+    return std::max(steps_.scratch_bytes, fused_.scratch_bytes);
+  }
   /// The most device commands of the steps alone.
-  [[nodiscard]] std::size_t step_commands() const noexcept { return commands_; }
+  [[nodiscard]] std::size_t step_commands() const noexcept { return steps_.commands; }
   void add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept override;
   std::size_t batch_workspace_bytes() const noexcept override;
   std::size_t batch_commands(std::size_t count) const noexcept override;
   std::size_t commands() const noexcept override {
     const auto* const runs = padded_runs();
-    return runs != nullptr ? runs->commands(1) : commands_ + copies_of_graph_;
+    return runs != nullptr ? runs->commands(1) : step_commands() + copies_of_graph_;
   }
   bool obsolete() const noexcept override { return graph_.expired(); }
-  bool wants_improvement() const noexcept override { return capture_ && capture_->wanted(); }
-  void improve(lane_libraries& libraries) const noexcept override { capture_->make(libraries); }
+  /// Kernels are loaded first, so that a graph has them.
+  bool wants_improvement() const noexcept override {
+    return wants_kernels() || (!awaits_kernels() && capture_ && capture_->wanted());
+  }
+  void improve(lane_libraries& libraries) const noexcept override;
   bool captured() const noexcept override { return capture_ && capture_->is_used(); }
   bool refuses_capture() const noexcept override { return capture_ && capture_->is_refused(); }
   /// Why launches will not be captured; empty if they may be.
   [[nodiscard]] std::string not_captured() const {
     return pads_ ? "the runs are padded" : capture_->refusal();
   }
+  /// The number of steps that are computed together with others.
+  [[nodiscard]] std::size_t fused_steps() const noexcept {
+    return on_host_ || kernels_state_.load(std::memory_order_acquire) == kernels_state::loaded
+               ? steps_in_groups_
+               : 0;
+  }
+  /// Why steps that could be computed together are not; empty if they are, or if there are none.
+  [[nodiscard]] std::string not_fused() const;
+  /// Whether kernels for it are being made or loaded.
+  [[nodiscard]] bool awaits_kernels() const noexcept;
+  /// Whether kernels for it have been made and are not loaded yet. True once. Only the owner of the
+  /// lane calls it.
+  [[nodiscard]] bool wants_kernels() const noexcept;
+  /// Loads kernels that are wanted. Only the planner calls it.
+  void load_kernels(lane_libraries& libraries) const noexcept;
+  /// From now on runs enqueue the same kernels. Nobody enqueues one yet.
+  void keep_form() noexcept;
 
   /// Enqueues the uploads of a launch, then all steps or the graph that has been captured of them.
   /// `run_data` is that of the launch; nullptr if it has none.
@@ -117,17 +143,34 @@ class executable final : public operation_plan {
     std::uint32_t number = 0;  ///< of the external or the buffer
     std::size_t offset = 0;    ///< in bytes
   };
-  /// A step, or a copy before or after one.
+  /// A step, several steps that are computed together, or a copy before or after a step.
   struct action {
-    const operation_descriptor* descriptor = nullptr;
-    std::string label{};                     ///< in errors: "step 'mel'"
-    std::optional<std::uint32_t> varying{};  ///< number of the varying step that has the call
+    const operation_descriptor* descriptor = nullptr;  ///< nullptr: `fused`
+    std::shared_ptr<const fused_map> fused{};
+    std::shared_ptr<cuda::fused_kernel> kernel{};  ///< of `fused`, on a GPU
+    std::string label{};                           ///< in errors: "step 'mel'"
+    std::optional<std::uint32_t> varying{};        ///< number of the varying step that has the call
     call_storage call;
     std::vector<place> operands{};
     std::vector<element_type> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
     bool ends_step = false;  ///< the last one of its step
+    /// The steps before it that have no action of their own, because a later one computes them.
+    std::uint32_t steps_without_action = 0;
+  };
+  /// What a run does, in order.
+  struct form {
+    std::vector<action> actions{};
+    std::size_t scratch_bytes = 0;
+    std::size_t commands = 0;
+    [[nodiscard]] std::size_t bytes() const noexcept;
+  };
+  enum class kernels_state : std::uint8_t {
+    none,     ///< no run uses generated kernels
+    awaited,  ///< another thread makes them
+    wanted,   ///< the planner has been asked to load them
+    loaded,   ///< all runs use them
   };
   class builder;
 
@@ -138,19 +181,23 @@ class executable final : public operation_plan {
   [[nodiscard]] void* address(const place& location, std::span<void* const> externals,
                               void* scratch) const noexcept;
   template <class Launch>
-  void for_each(std::span<void* const> externals, void* scratch, const program_launch* run_data,
-                const Launch& launch) const;
+  void for_each(const form& steps, std::span<void* const> externals, void* scratch,
+                const program_launch* run_data, const Launch& launch) const;
+  [[nodiscard]] bool kernels_are_settled() const noexcept;
 
   std::weak_ptr<const detail::program_graph> graph_;
   /// The number of its sets of plans: a graph has one of its own.
   [[nodiscard]] std::size_t sets() const noexcept { return copies_of_graph_ == 0 ? 1 : 2; }
 
-  std::vector<action> actions_;
+  form steps_;  // with those that are computed together, if that needs no kernels
+  form fused_;  // with those that generated kernels compute together; empty if there are none
+  mutable std::atomic<kernels_state> kernels_state_{kernels_state::none};
+  mutable std::string kernels_refusal_;  // written by the planner before the state
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;
-  std::size_t scratch_bytes_ = 0;
-  std::size_t commands_ = 0;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
+  std::size_t steps_in_groups_ = 0;  // those that can be computed together with others
+  bool fuses_ = false;               // whether the program allows it
   bool on_host_ = false;
   bool pads_ = false;
   std::unique_ptr<program_capture> capture_;

@@ -120,7 +120,9 @@ void program_capture::make(lane_libraries& libraries) noexcept {
                       "a capture would disturb other threads, because the driver or the CUDA "
                       "toolkit is older than 12.4");
         }
-        steps_ = std::make_shared<const executable>(*graph, *inferred_, *libraries_);
+        auto steps = std::make_shared<executable>(*graph, *inferred_, *libraries_);
+        steps->keep_form();
+        steps_ = std::move(steps);
       }
       auto steps = describe(*graph);
       steps.enqueue = [&](std::span<void* const> externals, void* scratch) {

@@ -473,9 +473,9 @@ operations::inferred_run program_graph::infer(
 }
 
 std::shared_ptr<const operations::uploaded_constants> program_graph::constants_on(
-    lane_libraries& libraries) const {
-  return host_constants_bytes_ == 0 ? nullptr
-                                    : uploaded_.on(libraries, *this, host_constants_bytes_);
+    lane_libraries& libraries, const operations::program_inference& inferred,
+    const operations::folding& folded) const {
+  return host_constants_bytes_ == 0 ? nullptr : uploaded_.on(libraries, *this, inferred, folded);
 }
 
 std::string program_graph::name_of(std::uint32_t number) const {

@@ -98,10 +98,12 @@ class program_graph {
   [[nodiscard]] bool fits_batch(const operations::program_inference& alone) const noexcept;
   /// @throws error `invalid_argument` unless a run takes so many inputs and scalars
   void require_counts(std::size_t inputs, std::size_t scalars) const;
-  /// The copies of the constants on the host, on the device of a lane. May take long.
-  /// @throws error as an allocation and a transfer
+  /// The copies of the constants on the host, on the device of a lane, with the results of the
+  /// steps `folded`. May take long.
+  /// @throws error as an allocation, a transfer and a step
   [[nodiscard]] std::shared_ptr<const operations::uploaded_constants> constants_on(
-      lane_libraries& libraries) const;
+      lane_libraries& libraries, const operations::program_inference& inferred,
+      const operations::folding& folded) const;
   /// The size of these copies, in bytes.
   [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
   /// The size of a built program in host memory, with its constants there, in bytes.
@@ -118,6 +120,7 @@ class program_graph {
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] capture_policy capture() const noexcept { return options_.capture; }
   [[nodiscard]] std::size_t max_in_batch() const noexcept { return options_.max_in_batch; }
+  [[nodiscard]] bool fuses() const noexcept { return options_.fuse; }
   [[nodiscard]] const std::vector<std::string>& inputs() const noexcept { return inputs_; }
   /// Whether each run gives a part of the input along axis 0.
   [[nodiscard]] bool is_per_request(std::size_t input) const noexcept {

@@ -482,9 +482,11 @@ std::unique_ptr<detail::launch_continuation> prepare_request::launch(
     result.scratch_bytes = plan->workspace_bytes();
     result.commands = plan->commands();
     result.captured = plan->captured();
-    const auto& program = static_cast<const executable&>(*plan);
-    result.not_captured = program.not_captured();
-    result.not_batched = reason_not_batched(*call_->graph, inferred, program);
+    const auto& runs = static_cast<const executable&>(*plan);
+    result.not_captured = runs.not_captured();
+    result.not_batched = reason_not_batched(*call_->graph, inferred, runs);
+    result.fused_steps = runs.fused_steps();
+    result.not_fused = runs.not_fused();
     drop_operands();
     (void)operands(std::move(uses));
     reply_.succeed(std::move(result));

@@ -115,6 +115,23 @@ std::optional<stacked_executables::piece> stacked_executables::make(
   return result;
 }
 
+bool stacked_executables::awaits_kernels() const noexcept {
+  return std::any_of(pieces_.begin(), pieces_.end(),
+                     [](const piece& p) { return p.storage && p.storage->awaits_kernels(); });
+}
+
+bool stacked_executables::wants_kernels() const noexcept {
+  bool wants = false;
+  for (const auto& p : pieces_) wants |= p.storage && p.storage->wants_kernels();
+  return wants;
+}
+
+void stacked_executables::load_kernels(lane_libraries& libraries) const noexcept {
+  for (const auto& p : pieces_) {
+    if (p.storage) p.storage->load_kernels(libraries);
+  }
+}
+
 std::size_t stacked_executables::bytes() const noexcept {
   std::size_t sum = sizeof(*this) + layout_->full_run->bytes +
                     (offsets_.size() + most_commands_.size()) * sizeof(std::size_t);

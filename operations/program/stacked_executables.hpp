@@ -45,6 +45,12 @@ class stacked_executables {
   [[nodiscard]] bool takes_batches() const noexcept {
     return !pieces_.empty() && pieces_.back().count > 1;
   }
+  /// Likewise as `executable`, of all pieces.
+  ///@{
+  [[nodiscard]] bool awaits_kernels() const noexcept;
+  [[nodiscard]] bool wants_kernels() const noexcept;
+  void load_kernels(lane_libraries& libraries) const noexcept;
+  ///@}
   [[nodiscard]] std::size_t bytes() const noexcept;
   /// Charged to the memory budget already.
   [[nodiscard]] std::size_t device_bytes() const noexcept;

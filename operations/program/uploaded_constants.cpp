@@ -74,8 +74,10 @@ class single_transfer final : public detail::deferred {
 
 }  // namespace
 
-uploaded_constants::uploaded_constants(const detail::program_graph& graph, std::size_t bytes,
+uploaded_constants::uploaded_constants(const detail::program_graph& graph,
+                                       const program_inference& inferred, const folding& folded,
                                        lane_libraries& libraries) {
+  const auto bytes = graph.host_constants_bytes();
   // Gathered, because each transfer of its own would take pinned memory.
   const auto gathered = std::make_shared<std::vector<std::byte>>(bytes);
   for (const auto& constant : graph.constants()) {
@@ -86,7 +88,7 @@ uploaded_constants::uploaded_constants(const detail::program_graph& graph, std::
   auto& runtime = libraries.runtime();
   const auto& stream = libraries.get<upload_stream>().owner;
   auto transfer = std::make_unique<single_transfer>(stream);
-  block_ = runtime.allocate_bytes(bytes, *stream, "constants of a program");
+  block_ = runtime.allocate_bytes(folded.bytes, *stream, "constants of a program");
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(transfer));
   };
@@ -98,17 +100,21 @@ uploaded_constants::uploaded_constants(const detail::program_graph& graph, std::
     throw;
   }
   end();
+  if (!folded.steps.empty()) {
+    compute(folded, graph, inferred, static_cast<std::byte*>(block_.address()));
+  }
 }
 
 std::shared_ptr<const uploaded_constants> constants_on_devices::on(
-    lane_libraries& libraries, const detail::program_graph& graph, std::size_t bytes) {
+    lane_libraries& libraries, const detail::program_graph& graph,
+    const program_inference& inferred, const folding& folded) {
   const auto serial = detail::runtime_core::of(libraries.runtime())->serial();
   {
     const std::lock_guard lock(mutex_);
     if (auto existing = constants_[serial].lock()) return existing;
   }
   // Another device does not wait meanwhile; this one has one planner.
-  auto result = std::make_shared<const uploaded_constants>(graph, bytes, libraries);
+  auto result = std::make_shared<const uploaded_constants>(graph, inferred, folded, libraries);
   const std::lock_guard lock(mutex_);
   std::erase_if(constants_, [](const auto& entry) { return entry.second.expired(); });
   constants_[serial] = result;

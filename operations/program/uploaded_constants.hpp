@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/program/folding.hpp"
+
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
@@ -16,15 +18,16 @@ class program_graph;
 
 namespace sluice::operations {
 
-/// Copies of those constants of a program that lie in memory of the process, in one block of a
-/// device. Nobody writes them, so launches that own this object need not record them.
+/// Copies of those constants of a program that lie in memory of the process, and the results of the
+/// steps that depend on nothing else, in one block of a device. Nobody writes them, so launches
+/// that own this object need not record them.
 class uploaded_constants {
  public:
-  /// Allocates `bytes` and brings the constants there, on a stream that the lane keeps for this.
-  /// Waits for the device.
-  /// @throws error as an allocation and a transfer
-  uploaded_constants(const detail::program_graph& graph, std::size_t bytes,
-                     lane_libraries& libraries);
+  /// Allocates memory and brings the constants there, on a stream that the lane keeps for this.
+  /// Waits for the device. Then computes the steps `folded`.
+  /// @throws error as an allocation, a transfer and a step
+  uploaded_constants(const detail::program_graph& graph, const program_inference& inferred,
+                     const folding& folded, lane_libraries& libraries);
 
   [[nodiscard]] void* address() const noexcept { return block_.address(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
@@ -40,7 +43,8 @@ class constants_on_devices {
   /// @throws error as `uploaded_constants`
   [[nodiscard]] std::shared_ptr<const uploaded_constants> on(lane_libraries& libraries,
                                                              const detail::program_graph& graph,
-                                                             std::size_t bytes);
+                                                             const program_inference& inferred,
+                                                             const folding& folded);
 
  private:
   std::mutex mutex_;

@@ -60,6 +60,8 @@ struct program_options {
   capture_policy capture = capture_policy::automatic;  ///< whether runs are captured
   /// The largest number of runs that a GPU computes together, up to 128; see `per_request`.
   std::size_t max_in_batch = 1;
+  /// Whether neighbouring element-wise steps are computed as one, with the same results.
+  bool fuse = true;
 };
 
 /// The type of `per_request`.

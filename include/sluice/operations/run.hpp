@@ -130,6 +130,10 @@ struct prepared {
   std::string not_captured{};
   /// Why runs will not be launched together with others; empty if they may be. See `per_request`.
   std::string not_batched{};
+  /// The number of steps that are computed together with others; see `program_options::fuse`.
+  std::size_t fused_steps = 0;
+  /// Why steps that could be computed together are not; empty if they are, or if there are none.
+  std::string not_fused{};
 };
 
 namespace detail {

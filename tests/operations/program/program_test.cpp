@@ -205,7 +205,7 @@ TEST_P(programs, of_many_commands_wait_until_the_lane_is_idle) {
   program_builder p;
   auto value = p.input("x");
   for (int i = 0; i < 900; ++i) value = p.add("step", add(value, value));
-  const program program = std::move(p).build({value});
+  const program program = std::move(p).build({value}, {.fuse = false});
   const auto x = alone(fill{.value = 0, .shape = extents{8}});
   (void)results_of({program, {x}});
   std::atomic<int> answered{0};

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,17 @@ class programs : public executor_test {
     return run(test_executor(), std::move(request), options);
   }
   prepared prepare_of(sluice::prepare request) { return run(test_executor(), std::move(request)); }
+  /// Runs a program until the kernels of its fused steps are loaded, or will never be.
+  prepared await_kernels(const program& what, const std::vector<tensor>& inputs) {
+    std::vector<tensor_spec> specs;
+    for (const auto& input : inputs) specs.push_back(tensor_spec::of(input));
+    for (;;) {
+      (void)results_of({what, {inputs.begin(), inputs.end()}});
+      auto known = prepare_of({what, specs});
+      if (known.not_fused != "the kernels are being compiled") return known;
+      std::this_thread::yield();
+    }
+  }
 
   // Also for what builds random programs.
  public:

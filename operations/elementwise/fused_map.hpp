@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/elementwise/map_calls.hpp"
+
+#include <sluice/operations/launch_descriptor.hpp>
+#include <sluice/operations/operation_descriptor.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+// Several maps that are computed as one: the values between them need no memory.
+namespace sluice::operations {
+
+/// The call of a step that can be computed together with others.
+using fused_call =
+    std::variant<cast_call, copy_call, affine_call, unary_call, binary_call, where_call>;
+
+/// Maps over one set of indices. Values are numbered: the inputs, then the result of each function.
+/// Each result is rounded to its type, as if it were stored.
+struct fused_map {
+  static constexpr std::size_t max_inputs = 8;
+  static constexpr std::size_t max_functions = 32;
+  static constexpr std::size_t max_arguments = 3;
+  static constexpr int operands = 1 + static_cast<int>(max_inputs);
+  /// The largest number of bytes that the values of one index may need.
+  static constexpr std::size_t max_bytes = 128;
+  /// Stands for an argument that is not given.
+  static constexpr std::uint8_t none = 255;
+
+  struct function {
+    fused_call call;  ///< of elements without gaps
+    std::array<std::uint8_t, max_arguments> arguments{none, none, none};  ///< values
+
+    /// The type of the result.
+    [[nodiscard]] storage type() const;
+  };
+  using layout_type = map_layout<operands>;
+
+  layout_type layout{};  ///< of the result of the last function, and of the inputs
+  std::size_t inputs = 0;
+  std::vector<function> functions{};
+  /// Of the first element of the result and of each input, in bytes; powers of two.
+  std::array<std::uint16_t, operands> alignments{};
+  // Set by `place`.
+  std::vector<std::uint16_t> places{};  ///< by value: its memory, in bytes for each index
+  std::size_t bytes = 0;                ///< of all values at once, for each index
+
+  [[nodiscard]] storage type_of(std::size_t value) const {
+    return value < inputs ? layout.types[value + 1] : functions[value - inputs].type();
+  }
+  /// Gives each value memory that no other value has while both are needed.
+  void place();
+  /// Its size in host memory, in bytes.
+  [[nodiscard]] std::size_t host_bytes() const noexcept;
+};
+
+/// The call of a step, if that can be computed together with others.
+[[nodiscard]] std::optional<fused_call> fused_call_of(const operation_descriptor& descriptor,
+                                                      const call_storage& call);
+/// The number of inputs of a call, some of which may be missing.
+[[nodiscard]] std::size_t inputs_of(const fused_call& call);
+/// The stride of each input of a call along the dimensions of its result `y`. Nothing if it is not
+/// known how the call reads them. A missing input has no properties.
+[[nodiscard]] std::optional<std::array<extents, fused_map::max_arguments>> input_strides(
+    const fused_call& call, const tensor_spec& y,
+    std::span<const std::optional<tensor_spec>> inputs);
+/// The same function of elements without gaps.
+[[nodiscard]] fused_call flattened(const fused_call& call);
+
+}  // namespace sluice::operations
+
+namespace sluice::host {
+
+/// Computes a fused map with at least one index. The addresses are those of the result and of the
+/// inputs. Each element has the bits that the functions would give one after the other.
+void compute_fused(const operations::fused_map& map, std::span<void* const> addresses);
+
+}  // namespace sluice::host

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice::cuda {
+
+/// The code of a kernel, which another thread may be making.
+class kernel_code {
+ public:
+  enum class state : int { pending, made, refused };
+
+  [[nodiscard]] state progress() const noexcept { return state_.load(std::memory_order_acquire); }
+  /// Once it is made.
+  [[nodiscard]] const std::vector<char>& bytes() const noexcept { return bytes_; }
+  /// Once it is refused.
+  [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
+
+  void set(std::vector<char> bytes) noexcept {
+    bytes_ = std::move(bytes);
+    state_.store(state::made, std::memory_order_release);
+  }
+  void refuse(std::string reason) noexcept {
+    refusal_ = std::move(reason);
+    state_.store(state::refused, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<state> state_{state::pending};
+  std::vector<char> bytes_;
+  std::string refusal_;
+};
+
+/// The code of the kernel with the text `text` for GPUs of a compute capability. What the process
+/// or the disk has is there at once. Otherwise one thread of the process compiles it, one kernel
+/// after the other. Thread-safe.
+[[nodiscard]] std::shared_ptr<const kernel_code> code_of(const std::string& text, int architecture);
+
+}  // namespace sluice::cuda

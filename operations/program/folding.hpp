@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "operations/program/program_inference.hpp"
+
+#include <sluice/runtime/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace sluice::operations {
+
+/// Steps whose operands are all constants in memory of the process, or results of such steps. They
+/// are computed once, and their results are constants of the executables of a device.
+///
+/// Equal for all inferences of a program, because the constants are.
+struct folding {
+  struct step {
+    std::uint32_t number = 0;
+    std::size_t offset = 0;  ///< of its result, in the memory of the constants
+  };
+  std::vector<step> steps{};  ///< in order
+  std::size_t bytes = 0;      ///< of the constants and the results
+
+  /// Where the result of a step is; nothing if each run computes it.
+  [[nodiscard]] std::optional<std::size_t> offset_of(std::uint32_t number) const noexcept;
+};
+
+/// Finds these steps. Only a host device computes them ahead: they are steps without plans, whose
+/// results are no outputs and take at most 16 MiB each, and 64 MiB together.
+[[nodiscard]] folding fold(const detail::program_graph& graph, const program_inference& inferred,
+                           device_kind kind);
+/// Computes them. The constants are in `memory`.
+/// @throws error what a step fails with, with its name
+void compute(const folding& folded, const detail::program_graph& graph,
+             const program_inference& inferred, std::byte* memory);
+
+}  // namespace sluice::operations

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled kernels on disk: what is damaged or of something else is not used.
+#include "operations/fusion/kernel_cache.hpp"
+
+#include "tests/support/seed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using operations::kernel_cache;
+
+class kernel_caches : public testing::Test {
+ protected:
+  kernel_caches() {
+    std::string name = (std::filesystem::temp_directory_path() / "sluice_kernels_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~kernel_caches() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::vector<char> contents(const std::filesystem::path& file) const {
+    std::ifstream stream(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  void replace(const std::filesystem::path& file, const std::vector<char>& bytes) const {
+    std::ofstream(file, std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  [[nodiscard]] std::vector<char> random_code(std::size_t size) {
+    std::vector<char> code(size);
+    for (auto& c : code) c = static_cast<char>(generator_());
+    return code;
+  }
+
+  std::filesystem::path folder_;
+  std::mt19937_64 generator_ = make_generator();
+};
+
+TEST_F(kernel_caches, find_what_they_keep) {
+  const kernel_cache cache(folder_ / "below" / "it");
+  EXPECT_FALSE(cache.find("a"));
+  const auto code = random_code(5000);
+  cache.keep("a", code);
+  cache.keep("empty", {});
+  EXPECT_EQ(cache.find("a"), code);
+  EXPECT_EQ(cache.find("empty"), std::vector<char>());
+  EXPECT_FALSE(cache.find("b"));
+  EXPECT_EQ(kernel_cache(folder_ / "below" / "it").find("a"), code);
+}
+
+TEST_F(kernel_caches, use_no_damaged_file_and_replace_it) {
+  const kernel_cache cache(folder_);
+  const std::string origin = "what the code is made from";
+  const auto code = random_code(200);
+  cache.keep(origin, code);
+  const auto file = cache.file_of(origin);
+  const auto whole = contents(file);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    auto damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (generator_() % 8)));
+    replace(file, damaged);
+    EXPECT_FALSE(cache.find(origin)) << "byte " << i;
+  }
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    replace(file, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+    EXPECT_FALSE(cache.find(origin)) << size << " bytes";
+  }
+  cache.keep(origin, code);
+  EXPECT_EQ(cache.find(origin), code);
+}
+
+TEST_F(kernel_caches, use_no_file_of_something_else) {
+  const kernel_cache cache(folder_);
+  cache.keep("one", random_code(100));
+  std::filesystem::copy(cache.file_of("one"), cache.file_of("two"));
+  EXPECT_FALSE(cache.find("two"));
+}
+
+TEST_F(kernel_caches, are_shared_by_writers) {
+  const kernel_cache cache(folder_);
+  const std::vector<std::vector<char>> codes{random_code(30000), random_code(70000)};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        cache.keep("both", codes[t % 2]);
+        const auto found = cache.find("both");
+        EXPECT_TRUE(found && (*found == codes[0] || *found == codes[1]));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // Nothing else is left.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(kernel_caches, may_have_no_folder) {
+  const kernel_cache none;
+  none.keep("a", random_code(10));
+  EXPECT_FALSE(none.find("a"));
+  replace(folder_ / "file", {});
+  const kernel_cache impossible(folder_ / "file" / "below");
+  impossible.keep("a", random_code(10));
+  EXPECT_FALSE(impossible.find("a"));
+}
+
+}  // namespace
+}  // namespace sluice::test
