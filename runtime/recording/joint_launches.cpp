@@ -15,7 +15,8 @@ void recorder_state::expect(std::size_t launches, std::size_t uses) {
 }
 
 void recorder_state::begin_next() {
-  joint_launches_.push_back({static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false});
+  joint_launches_.push_back(
+      {static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false, nullptr});
 }
 
 std::span<recorder_state::joint_use> recorder_state::uses_of(std::size_t i) noexcept {
@@ -73,7 +74,8 @@ dependency_points recorder_state::dependencies_of(std::size_t i,
     }
     if (point.ticket != 0) dependencies.push_back(point);
   }
-  joint_launches_[i].may_fail = core_->tasks_may_fail() || !dependencies.empty();
+  auto& launch = joint_launches_[i];
+  launch.may_fail = core_->tasks_may_fail() || !dependencies.empty() || launch.errors != nullptr;
   return dependencies;
 }
 
@@ -85,7 +87,9 @@ std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<erro
   std::uint64_t ticket = 0;
   try {
     ticket = stream_->submit(dependencies_of(i, ticket_function), failure ? &*failure : nullptr,
-                             first_ticket_);
+                             first_ticket_, nullptr,
+                             launch.errors != nullptr ? launch.errors->get() : nullptr);
+    if (launch.errors != nullptr) launch.errors->release();
     launch.point = {stream_->id(), ticket};
     first_ticket_ = ticket + 1;
   } catch (...) {
@@ -103,11 +107,15 @@ std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<erro
 std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
   std::uint64_t first = 0;
   try {
-    first = stream_->submit_together(joint_launches_.size(), failure ? &*failure : nullptr,
-                                     first_ticket_, [&](std::size_t i, std::uint64_t first_ticket) {
-                                       return dependencies_of(
-                                           i, [&](std::uint64_t j) { return first_ticket + j; });
-                                     });
+    first = stream_->submit_together(
+        joint_launches_.size(), failure ? &*failure : nullptr, first_ticket_,
+        [&](std::size_t i, std::uint64_t first_ticket) {
+          return dependencies_of(i, [&](std::uint64_t j) { return first_ticket + j; });
+        },
+        [&](std::size_t i) {
+          auto* const errors = joint_launches_[i].errors;
+          return errors != nullptr ? errors->get() : nullptr;
+        });
   } catch (...) {
     const auto point = stand_in(current_error());
     for (auto& launch : joint_launches_) {
@@ -121,11 +129,13 @@ std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
     joint_launches_[i].point = {stream_->id(), first + i};
     joint_launches_[i].may_fail |= failure.has_value();
     joint_launches_[i].published = true;
+    if (joint_launches_[i].errors != nullptr) joint_launches_[i].errors->release();
   }
   return first;
 }
 
 void recorder_state::cancel_one(std::size_t i) noexcept {
+  joint_launches_[i].errors = nullptr;  // the launch keeps its word
   try {
     // A later one that depends on this one depends on what this one depends on.
     (void)submit_one(i, std::nullopt);
@@ -176,6 +186,10 @@ void joint_launches::begin_next(launch_recorder& recorder) {
 }
 bool joint_launches::is_refused(const launch_recorder& recorder, std::size_t i) noexcept {
   return recorder.state_->is_refused(i);
+}
+void joint_launches::find_errors(launch_recorder& recorder, std::size_t i,
+                                 launch_errors_owner& errors) noexcept {
+  recorder.state_->find_errors(i, errors);
 }
 std::uint64_t joint_launches::submit(launch_recorder& recorder, std::size_t i,
                                      const std::optional<error>& failure) {

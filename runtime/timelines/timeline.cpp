@@ -135,19 +135,21 @@ void timeline::require_open() const {
 
 std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
                                std::uint64_t first,
-                               std::unique_ptr<cross_runtime_dependency> upstream) {
+                               std::unique_ptr<cross_runtime_dependency> upstream,
+                               launch_errors* errors) {
   const std::lock_guard lock(submission_);
   --reserved_;
   require_open();
-  return take_ticket(std::move(dependencies), failure, first, upstream);
+  return take_ticket(std::move(dependencies), failure, first, upstream, errors);
 }
 
 std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
                                     std::uint64_t first,
-                                    std::unique_ptr<cross_runtime_dependency>& upstream) {
+                                    std::unique_ptr<cross_runtime_dependency>& upstream,
+                                    launch_errors* errors) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
-  fill(ticket, first, std::move(dependencies));
+  fill(ticket, first, std::move(dependencies), errors);
   const bool by_word = write_word(ticket);
   try {
     device_.record(s.event, ticket, native_);
@@ -162,8 +164,8 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
   return ticket;
 }
 
-void timeline::fill(std::uint64_t ticket, std::uint64_t first,
-                    dependency_points&& dependencies) noexcept {
+void timeline::fill(std::uint64_t ticket, std::uint64_t first, dependency_points&& dependencies,
+                    launch_errors* errors) noexcept {
   auto& s = slot_of(ticket);
   // The caller receives the slot's memory, so large launches allocate none each time.
   if (dependencies.empty()) {
@@ -172,6 +174,7 @@ void timeline::fill(std::uint64_t ticket, std::uint64_t first,
     std::swap(s.dependencies, dependencies);
   }
   s.first = first;
+  s.errors = errors;
 }
 
 void timeline::finish(std::uint64_t ticket, std::uint64_t event_ticket,
@@ -323,7 +326,21 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   }
   s.dependencies.clear();
   let_go(s);
+  if (s.errors != nullptr) settle_errors(ticket, s, state);
   return true;
+}
+
+void timeline::settle_errors(std::uint64_t ticket, slot& s, event_state state) noexcept {
+  auto& errors = *std::exchange(s.errors, nullptr);
+  if (state == event_state::complete) {
+    // The state of an event orders nothing: the word of the work before it is read after this.
+    if (acquires_) {
+      const auto record = event_of(ticket);
+      device_.acquire(record.event, record.value);
+    }
+    if (const auto found = error_words::found(errors)) fail(ticket, *found);
+  }
+  errors.pool->give_back(errors);
 }
 
 bool timeline::settle_upstream(std::uint64_t ticket,
