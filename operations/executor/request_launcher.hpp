@@ -41,7 +41,11 @@ class request_launcher {
 
   void enqueue(detail::operation_request& r);
   const kernel_envelope& add(request_batch& batch, detail::operation_request& r);
-  [[nodiscard]] launch_options options_of(const detail::operation_request& r) const;
+  [[nodiscard]] launch_options options_of(const detail::operation_request& r,
+                                          const launch_facts& facts) const;
+  /// The error word of a launch of `r`, if it needs one.
+  [[nodiscard]] detail::launch_errors_owner errors_of(const detail::operation_request& r,
+                                                      const launch_facts& facts) const;
   /// Makes the owners of a launch of the operands of `r`, and allocates its outputs and copies.
   void take_operands(detail::operation_request& r, operands& uses, operand_addresses& addresses,
                      std::unique_ptr<packing>& copies);

@@ -28,6 +28,23 @@ bool has_gpu(const lane_libraries& libraries) noexcept {
   return libraries.runtime().device().id().kind != device_kind::host;
 }
 
+/// The names of the steps of a program and of their operands.
+class step_names final : public detail::error_names {
+ public:
+  step_names(const program_graph& graph, const program_inference& inferred) {
+    for (std::size_t i = 0; i < graph.steps().size(); ++i) {
+      steps_.push_back({"step '" + graph.steps()[i].name + "': ", inferred.steps[i].descriptor});
+    }
+  }
+  std::string name(std::uint32_t step, std::uint32_t operand) const override {
+    const auto& [label, descriptor] = steps_.at(step);
+    return label + std::string(descriptor->operand_name(operand));
+  }
+
+ private:
+  std::vector<std::pair<std::string, const operation_descriptor*>> steps_;
+};
+
 }  // namespace
 
 /// Turns the inferred steps into actions.
@@ -59,6 +76,7 @@ class executable::builder {
   void add_steps() {
     for (std::size_t i = 0; i < graph_.steps().size(); ++i) {
       label_ = "step '" + graph_.steps()[i].name + "'";
+      step_ = static_cast<std::uint32_t>(i);
       naming([&] { return label_; }, [&] { add_step(i); });
       target_.actions_.back().ends_step = true;
     }
@@ -133,6 +151,7 @@ class executable::builder {
   void add(action new_action) {
     const auto kind = libraries_.runtime().device().id().kind;
     new_action.label = label_;
+    new_action.step = step_;
     new_action.descriptor->prepare(libraries_);
     if (new_action.descriptor->makes_plans(kind)) {
       const auto bytes = new_action.descriptor->key(kind, new_action.call);
@@ -257,6 +276,7 @@ class executable::builder {
   lane_libraries& libraries_;
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
   std::string label_;  // the step or the output that is being added
+  std::uint32_t step_ = 0;
   std::vector<place> roots_;
   const std::size_t source_count_ = graph_.inputs().size() + graph_.constants().size();
   // By result: the number of the memory that it is written to, among those of
@@ -273,6 +293,9 @@ class executable::builder {
 executable::executable(const program_graph& graph, const program_inference& inferred,
                        lane_libraries& libraries) {
   builder(*this, graph, inferred, libraries).add_steps();
+  if (inferred.errors != error_detection::none) {
+    names_of_errors_ = std::make_shared<const step_names>(graph, inferred);
+  }
 }
 
 executable::executable(const std::shared_ptr<const program_graph>& graph,
@@ -285,8 +308,10 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (graph->capture() == capture_policy::at_prepare) capture_->make(libraries);
   on_host_ = !has_gpu(libraries);
-  // A GPU pads the runs of a batch if it can.
-  if (!inferred->stacks || (inferred->padded && !on_host_)) return;
+  // A GPU pads the runs of a batch if it can. Runs that are stacked have no word for each of them.
+  const bool finds_errors =
+      detects_errors(inferred->errors, libraries.runtime().device().id().kind);
+  if (!inferred->stacks || (!on_host_ && (inferred->padded || finds_errors))) return;
   stacked_ = std::make_unique<stacked_executables>(
       std::make_shared<const batch_layout>(layout_of(*graph, inferred)), *this);
 }
@@ -358,7 +383,8 @@ void* executable::address(const place& location, std::span<void* const> external
 
 template <class Launch>
 void executable::for_each(std::span<void* const> externals, void* scratch,
-                          const program_launch* run_data, const Launch& launch) const {
+                          const program_launch* run_data, error_word* errors,
+                          const Launch& launch) const {
   for (const auto& entry : actions_) {
     std::array<void*, max_operands> addresses;  // as many as there are operands
     std::transform(entry.operands.begin(), entry.operands.end(), addresses.begin(),
@@ -367,7 +393,9 @@ void executable::for_each(std::span<void* const> externals, void* scratch,
            launch_memory{.addresses = std::span(addresses).first(entry.operands.size()),
                          .types = entry.types,
                          .plan = entry.plan.get(),
-                         .workspace = address(entry.workspace, externals, scratch)});
+                         .workspace = address(entry.workspace, externals, scratch),
+                         .errors = errors,
+                         .step = entry.step});
   }
 }
 
@@ -382,8 +410,9 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
       operation_launch* const alone = run_data;
       return stacked_->enqueue(libraries, {externals, std::span(&alone, 1)}, scratch);
     }
-    capture_->launch(libraries.stream(), externals,
-                     [&] { enqueue_steps(libraries, externals, scratch, run_data); });
+    auto* const errors = run_data != nullptr ? run_data->errors : nullptr;
+    capture_->launch(libraries.stream(), externals, errors,
+                     [&] { enqueue_steps(libraries, externals, scratch, run_data, errors); });
   });
   if (run_data != nullptr) {
     for (const auto& transfer : run_data->downloads) {
@@ -394,15 +423,15 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
 }
 
 void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const> externals,
-                               void* scratch, program_launch* run_data) const {
+                               void* scratch, program_launch* run_data, error_word* errors) const {
   if (!has_gpu(libraries)) {
     try {
       // The launch owns this executable and `run_data`.
-      return submit_host_task(libraries.stream(), [this, scratch, run_data,
+      return submit_host_task(libraries.stream(), [this, scratch, run_data, errors,
                                                    all_externals = std::vector(externals.begin(),
                                                                                externals.end())] {
         host::mark_time();  // the first step begins
-        for_each(all_externals, scratch, run_data,
+        for_each(all_externals, scratch, run_data, errors,
                  [](const action& a, const auto& call, const launch_memory& memory) {
                    naming([&] { return a.label; }, [&] { a.descriptor->compute(call, memory); });
                    if (a.ends_step) host::mark_time();
@@ -413,7 +442,7 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
     }
   }
   parts_of_launch parts;
-  for_each(externals, scratch, run_data,
+  for_each(externals, scratch, run_data, errors,
            [&](const action& a, const auto& call, const launch_memory& memory) {
              parts.enqueue([&] {
                const detail::nvtx_range range(a.label.c_str());

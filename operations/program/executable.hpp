@@ -95,6 +95,10 @@ class executable final : public operation_plan {
   /// `run_data` is that of the launch; nullptr if it has none.
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                program_launch* run_data) const;
+  /// The names of steps and operands in errors that a launch finds; nullptr if it finds none.
+  [[nodiscard]] std::shared_ptr<const detail::error_names> names_of_errors() const noexcept {
+    return names_of_errors_;
+  }
   /// Whether runs can be launched together.
   [[nodiscard]] bool takes_batches() const noexcept {
     return stacked_ && (on_host_ || stacked_->takes_batches());
@@ -105,9 +109,9 @@ class executable final : public operation_plan {
     stacked_->enqueue(libraries, batch, scratch);
   }
   /// Enqueues all steps on the stream of the libraries. On a host device one task runs them and
-  /// stops at the first that throws.
+  /// stops at the first that throws. The steps report errors to `errors`, unless that is null.
   void enqueue_steps(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
-                     program_launch* run_data) const;
+                     program_launch* run_data, error_word* errors) const;
 
  private:
   /// Where an operand of an action is.
@@ -127,6 +131,7 @@ class executable final : public operation_plan {
     std::vector<element_type> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
+    std::uint32_t step = 0;  ///< its number
     bool ends_step = false;  ///< the last one of its step
   };
   class builder;
@@ -139,7 +144,7 @@ class executable final : public operation_plan {
                               void* scratch) const noexcept;
   template <class Launch>
   void for_each(std::span<void* const> externals, void* scratch, const program_launch* run_data,
-                const Launch& launch) const;
+                error_word* errors, const Launch& launch) const;
 
   std::weak_ptr<const detail::program_graph> graph_;
   /// The number of its sets of plans: a graph has one of its own.
@@ -148,6 +153,7 @@ class executable final : public operation_plan {
   std::vector<action> actions_;
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;
+  std::shared_ptr<const detail::error_names> names_of_errors_;
   std::size_t scratch_bytes_ = 0;
   std::size_t commands_ = 0;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
