@@ -74,8 +74,7 @@ dependency_points recorder_state::dependencies_of(std::size_t i,
     }
     if (point.ticket != 0) dependencies.push_back(point);
   }
-  auto& launch = joint_launches_[i];
-  launch.may_fail = core_->tasks_may_fail() || !dependencies.empty() || launch.errors != nullptr;
+  joint_launches_[i].may_fail = core_->tasks_may_fail() || !dependencies.empty();
   return dependencies;
 }
 
@@ -89,7 +88,10 @@ std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<erro
     ticket = stream_->submit(dependencies_of(i, ticket_function), failure ? &*failure : nullptr,
                              first_ticket_, nullptr,
                              launch.errors != nullptr ? launch.errors->get() : nullptr);
-    if (launch.errors != nullptr) launch.errors->release();
+    if (launch.errors != nullptr) {
+      launch.errors->release();
+      launch.may_fail = true;
+    }
     launch.point = {stream_->id(), ticket};
     first_ticket_ = ticket + 1;
   } catch (...) {
@@ -112,9 +114,15 @@ std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
         [&](std::size_t i, std::uint64_t first_ticket) {
           return dependencies_of(i, [&](std::uint64_t j) { return first_ticket + j; });
         },
-        [&](std::size_t i) {
-          auto* const errors = joint_launches_[i].errors;
-          return errors != nullptr ? errors->get() : nullptr;
+        [&](const auto& set) {
+          if (!joint_launches_find_errors_) return;
+          for (std::size_t i = 0; i < joint_launches_.size(); ++i) {
+            auto& launch = joint_launches_[i];
+            if (launch.errors == nullptr) continue;
+            set(i, launch.errors->get());
+            launch.errors->release();
+            launch.may_fail = true;
+          }
         });
   } catch (...) {
     const auto point = stand_in(current_error());
@@ -129,7 +137,6 @@ std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
     joint_launches_[i].point = {stream_->id(), first + i};
     joint_launches_[i].may_fail |= failure.has_value();
     joint_launches_[i].published = true;
-    if (joint_launches_[i].errors != nullptr) joint_launches_[i].errors->release();
   }
   return first;
 }

@@ -37,6 +37,7 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   refused_record_ = nullptr;
   upstream_.reset();
   errors_ = nullptr;
+  joint_launches_find_errors_ = false;
   rejection_.reset();
   auto* const held_stream = std::exchange(stream_, nullptr);
   if (held_stream == nullptr || shared_core_) return std::move(shared_core_);

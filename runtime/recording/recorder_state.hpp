@@ -58,6 +58,7 @@ class recorder_state {
   [[nodiscard]] bool is_refused(std::size_t i) const noexcept;
   void find_errors(std::size_t i, launch_errors_owner& errors) noexcept {
     joint_launches_[i].errors = &errors;
+    joint_launches_find_errors_ = true;
   }
   std::uint64_t submit_one(std::size_t i, const std::optional<error>& failure);
   std::uint64_t submit_all(const std::optional<error>& failure);
@@ -147,6 +148,7 @@ class recorder_state {
   launch_errors_owner* errors_ = nullptr;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   small_vector<joint_launch, 1> joint_launches_;
+  bool joint_launches_find_errors_ = false;  // one of them has an error word
   small_vector<joint_use, 1> joint_uses_;
   // A point whose ticket has `earlier_launch` stands for the joint launch with this number.
   small_vector<timeline_point, 1> joint_dependencies_;

@@ -149,7 +149,7 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
                                     launch_errors* errors) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
-  fill(ticket, first, std::move(dependencies), errors);
+  fill(ticket, first, std::move(dependencies));
   const bool by_word = write_word(ticket);
   try {
     device_.record(s.event, ticket, native_);
@@ -159,13 +159,14 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
   }
   if (by_word) word_ticket_.store(ticket, std::memory_order_release);
   s.upstream = std::move(upstream);
+  s.errors = errors;
   finish(ticket, ticket, failure);
   submitted_.store(ticket, std::memory_order_release);
   return ticket;
 }
 
-void timeline::fill(std::uint64_t ticket, std::uint64_t first, dependency_points&& dependencies,
-                    launch_errors* errors) noexcept {
+void timeline::fill(std::uint64_t ticket, std::uint64_t first,
+                    dependency_points&& dependencies) noexcept {
   auto& s = slot_of(ticket);
   // The caller receives the slot's memory, so large launches allocate none each time.
   if (dependencies.empty()) {
@@ -174,7 +175,6 @@ void timeline::fill(std::uint64_t ticket, std::uint64_t first, dependency_points
     std::swap(s.dependencies, dependencies);
   }
   s.first = first;
-  s.errors = errors;
 }
 
 void timeline::finish(std::uint64_t ticket, std::uint64_t event_ticket,

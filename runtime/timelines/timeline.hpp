@@ -117,9 +117,9 @@ class timeline {
   /// devices that report the failure of single tasks.
   ///
   /// `dependencies_function(i, first_ticket)` returns the dependencies of launch `i`, where launch
-  /// `j` has the ticket `first_ticket` + j. `errors_function(i)` returns its error word, or
-  /// nullptr. Both must not throw, and are called under a lock. `failure` and `first` are those of
-  /// `submit`, for all of the launches.
+  /// `j` has the ticket `first_ticket` + j. `errors_function(set)` calls `set(i, errors)` for each
+  /// launch `i` with an error word, after which this call does not throw. Both must not throw, and
+  /// are called under a lock. `failure` and `first` are those of `submit`, for all of the launches.
   /// @throws error as `submit`
   template <class DependenciesOf, class ErrorsOf>
   std::uint64_t submit_together(std::size_t count, const error* failure, std::uint64_t first,
@@ -131,9 +131,11 @@ class timeline {
     const auto first_ticket = submitted_.load(std::memory_order_relaxed) + 1;
     const auto last = first_ticket + count - 1;
     for (std::size_t i = 0; i < count; ++i) {
-      fill(first_ticket + i, first, dependencies_function(i, first_ticket), errors_function(i));
+      fill(first_ticket + i, first, dependencies_function(i, first_ticket));
     }
     device_.record(slot_of(last).event, last, native_);
+    errors_function(
+        [&](std::size_t i, launch_errors* errors) { slot_of(first_ticket + i).errors = errors; });
     for (auto ticket = first_ticket; ticket <= last; ++ticket) finish(ticket, last, failure);
     submitted_.store(last, std::memory_order_release);
     return first_ticket;
@@ -279,8 +281,7 @@ class timeline {
   /// @throws error `stream_misuse` if the stream has been retired
   void require_open() const;
   /// Fills the slot of the next ticket.
-  void fill(std::uint64_t ticket, std::uint64_t first, dependency_points&& dependencies,
-            launch_errors* errors) noexcept;
+  void fill(std::uint64_t ticket, std::uint64_t first, dependency_points&& dependencies) noexcept;
   /// Completes the slot of a ticket before its publication. Its event has been recorded, because a
   /// thread that comes too late with the slot's previous ticket may read the slot.
   void finish(std::uint64_t ticket, std::uint64_t event_ticket, const error* failure) noexcept;
