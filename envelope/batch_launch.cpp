@@ -118,6 +118,9 @@ class batch_launch {
       launch.timing_.describe(launch.info_);
       launch.trace([&](kernel_trace& trace) { trace.before_enqueue(launch.info_); });
       completion_engine::expect(lane_.stream(), launch);
+      if (launch.errors_.get() != nullptr) {
+        joint_launches::find_errors(*recorder_, n, launch.errors_);
+      }
     }
     {
       const nvtx_range range(label_.c_str());

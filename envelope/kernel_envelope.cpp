@@ -102,8 +102,14 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& l
   completion_engine::expect(lane.stream(), launch);
   timeline_point point;
   try {
+    if (launch.errors_.get() != nullptr)
+      launch_dependencies::find_errors(*recorder, launch.errors_);
     point = recorder->commit(failure);
-    if (reserved) point = {timeline->id(), timeline->submit({}, thrown)};
+    if (reserved) {
+      point = {timeline->id(),
+               timeline->submit({}, thrown, timeline::no_ticket, nullptr, launch.errors_.get())};
+      launch.errors_.release();
+    }
   } catch (...) {
     // The launch could not be published: the recorder has waited for it, or the device is lost.
     if (!failure) failure = current_error();

@@ -8,6 +8,7 @@
 
 #include "runtime/base/deadline.hpp"
 #include "runtime/core/deferred_destruction.hpp"
+#include "runtime/core/error_words_of_lane.hpp"
 #include "runtime/core/runtime_core.hpp"
 #include "runtime/devices/library_call.hpp"
 #include "runtime/devices/open_devices.hpp"
@@ -15,6 +16,7 @@
 #include "runtime/host/host_threads.hpp"
 #include "runtime/memory/room_wait.hpp"
 #include "runtime/recording/joint_launches.hpp"
+#include "runtime/recording/launch_dependencies.hpp"
 #include "runtime/reports/report.hpp"
 #include "runtime/reports/slow_wait.hpp"
 #include "runtime/sync/one_way_signal.hpp"

@@ -20,12 +20,15 @@ struct region_call : operations::roi_call {
   [[nodiscard]] launch_facts facts() const noexcept {
     // About four samples are computed in the time of one element.
     const auto ratio = static_cast<double>(std::max<std::int64_t>(sampling_ratio, 1));
-    return {.sizes = {layout.count}, .work = static_cast<double>(layout.count) * ratio * ratio / 4};
+    return {.sizes = {layout.count},
+            .work = static_cast<double>(layout.count) * ratio * ratio / 4,
+            .errors = layout.count != 0 ? detection_of(out_of_range) : error_detection::none};
   }
 };
 
 void require_parameters(const roi_align& op) {
   operations::require_enumerator("mode", op.mode, roi_pooling::maximum_term);
+  (void)operations::require_policy(op.out_of_range);
   for (const auto& [name, bins] : {std::pair{"height", op.height}, {"width", op.width}}) {
     if (bins < 1) throw invalid_argument(name, std::to_string(bins) + " is less than 1");
   }
@@ -97,6 +100,7 @@ region_call infer_roi_align(const roi_align& op, inference& inference) {
   call.spatial_scale = op.spatial_scale;
   call.mode = op.mode;
   call.half_pixel = op.half_pixel;
+  call.out_of_range = op.out_of_range;
   return call;
 }
 
@@ -105,12 +109,24 @@ operations::map_addresses addresses_of_regions(const launch_of<roi_align>& launc
           {launch.get<const void>(&roi_align::x), launch.get<const void>(&roi_align::rois),
            launch.get<const void>(&roi_align::batch_indices)}};
 }
+/// The call of one launch, which reports batch indices that are out of range if that is an error.
+operations::roi_call call_of_launch(const region_call& call, const launch_of<roi_align>& launch,
+                                    device_kind kind) {
+  operations::roi_call result = call;
+  if (detects_errors(call.facts().errors, kind)) {
+    result.errors = launch.index_errors(&roi_align::batch_indices);
+  }
+  return result;
+}
 void compute_roi_align(const region_call& call, const launch_of<roi_align>& launch) {
-  if (call.layout.count != 0) host::compute_roi(call, addresses_of_regions(launch));
+  if (call.layout.count == 0) return;
+  host::compute_roi(call_of_launch(call, launch, device_kind::host), addresses_of_regions(launch));
 }
 void enqueue_roi_align(lane_libraries& libraries, const region_call& call,
                        const launch_of<roi_align>& launch) {
-  if (call.layout.count != 0) cuda::enqueue_roi(libraries, call, addresses_of_regions(launch));
+  if (call.layout.count == 0) return;
+  cuda::enqueue_roi(libraries, call_of_launch(call, launch, device_kind::cuda),
+                    addresses_of_regions(launch));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "operations/dnn/roi_functions.hpp"
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
+#include "runtime/seam.hpp"
 
 namespace sluice::cuda {
 
@@ -9,6 +10,7 @@ using namespace operations;
 
 void prepare_roi(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels<load_map<roi_call>>>();
+  (void)libraries.get<detail::error_words_of_lane>();
 }
 void enqueue_roi(lane_libraries& libraries, const roi_call& call, const map_addresses& addresses) {
   const current_device_scope current(libraries.runtime().device());

@@ -4,7 +4,9 @@
 #include "operations/elementwise/arithmetic.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
+#include <sluice/operations/out_of_range_policy.hpp>
 #include <sluice/operations/roi_pooling.hpp>
+#include <sluice/runtime/error_word.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -32,6 +34,8 @@ struct roi_call {
   double spatial_scale = 1;
   roi_pooling mode = roi_pooling::average;
   bool half_pixel = true;
+  out_of_range_policy out_of_range = out_of_range_policy::usual;
+  index_report errors{};  ///< of the launch
 };
 
 /// The samples of a bin along an axis.
@@ -78,7 +82,10 @@ struct roi_body {
     std::int64_t image = layout.types[3] == storage::i32
                              ? element_at<std::int32_t>(addresses.inputs[2], place)
                              : element_at<std::int64_t>(addresses.inputs[2], place);
-    image = image < 0 ? 0 : image >= call.images ? call.images - 1 : image;
+    if (image < 0 || image >= call.images) {
+      call.errors.report(image, place, call.images);
+      image = image < 0 ? 0 : call.images - 1;
+    }
     store<overflow::saturates>(
         layout.types[0], addresses.y, position.offsets[0],
         bin(layout, position, position.offsets[1] + image * call.image_stride));

@@ -9,7 +9,6 @@
 
 namespace sluice::host {
 /// Computes bin after bin.
-/// @throws error `invalid_argument` if a batch index is out of range
 void compute_roi(const operations::roi_call& call, const operations::map_addresses& addresses);
 }  // namespace sluice::host
 

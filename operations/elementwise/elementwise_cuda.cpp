@@ -22,6 +22,7 @@
 #include "operations/elementwise/sort_functions.hpp"
 #include "operations/elementwise/spectral_calls.hpp"
 #include "runtime/cuda/check.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/device.hpp>
 
@@ -32,6 +33,9 @@ using namespace operations;
 template <class Call>
 void prepare_map(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels<load_map<Call>>>();
+  if constexpr (requires(Call call) { call.out_of_range; }) {
+    (void)libraries.get<detail::error_words_of_lane>();
+  }
 }
 template <class Call>
 void enqueue_map(lane_libraries& libraries, const Call& call, const map_addresses& addresses) {
@@ -80,6 +84,7 @@ void enqueue_cumulative(lane_libraries& libraries, const cumulative_call& call, 
 
 void prepare_scatter(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels<load_scatter>>();
+  (void)libraries.get<detail::error_words_of_lane>();
 }
 void enqueue_scatter(lane_libraries& libraries, const scatter_work& work,
                      const scatter_addresses& addresses) {

@@ -43,7 +43,8 @@ gather_call call_for(const Operation& op, inference& inference,
   gather_call call{
       operations::make_layout<3>(y.shape, {y.strides, dimensions.x, dimensions.indices},
                                  {x.type, x.type, indices.type}),
-      operations::indexed_dimensions_of(x, indices, first, count)};
+      operations::indexed_dimensions_of(x, indices, first, count),
+      operations::require_policy(op.out_of_range)};
   if (call.layout.count != 0) operations::require_elements(inference, op.x, x, first, count);
   return call;
 }

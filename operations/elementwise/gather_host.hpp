@@ -11,7 +11,6 @@
 namespace sluice::host {
 
 /// Copies one line of a result. Its indices may differ from element to element.
-/// @throws error `invalid_argument` if an index is out of range
 template <class Bits>
 void gather_line(const operations::gather_body<Bits>& body, const operations::map_layout<3>& layout,
                  const operations::map_position<3>& position) {
@@ -24,7 +23,7 @@ void gather_line(const operations::gather_body<Bits>& body, const operations::ma
   const auto* const x = static_cast<const Bits*>(body.addresses.inputs[0]) + position.offsets[1];
   const void* const indices = body.addresses.inputs[1];
   if (index_stride == 0) {
-    const auto* const source = x + valid_place(body.indexed, indices, position.offsets[2]);
+    const auto* const source = x + body.indexed.place(indices, position.offsets[2], body.errors);
     if (y_stride == 1 && x_stride == 1) {
       std::memcpy(y, source, static_cast<std::size_t>(count) * sizeof(Bits));
     } else {
@@ -34,17 +33,16 @@ void gather_line(const operations::gather_body<Bits>& body, const operations::ma
   }
   // Captured by value: the compiler cannot know that an element of y is none of the strides.
   if (y_stride == 1 && x_stride == 0) {
-    for_each_place(body.indexed, indices, position.offsets[2], index_stride, count,
+    for_each_place(body.indexed, indices, position.offsets[2], index_stride, count, body.errors,
                    [x, y](std::int64_t i, std::int64_t place) { y[i] = x[place]; });
   } else {
     for_each_place(
-        body.indexed, indices, position.offsets[2], index_stride, count,
+        body.indexed, indices, position.offsets[2], index_stride, count, body.errors,
         [=](std::int64_t i, std::int64_t place) { y[i * y_stride] = x[i * x_stride + place]; });
   }
 }
 
 /// Computes a `gather_call`.
-/// @throws error `invalid_argument` if an index is out of range
 template <class Bits>
 void gather_lines(const operations::gather_body<Bits>& body,
                   const operations::map_layout<3>& layout) {

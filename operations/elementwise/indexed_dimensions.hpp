@@ -5,6 +5,7 @@
 #include "operations/elementwise/strided_map.hpp"
 
 #include <sluice/host_device_code.hpp>
+#include <sluice/runtime/error_word.hpp>
 
 #include <cstdint>
 
@@ -37,16 +38,18 @@ struct indexed_dimensions {
                                       : element_at<std::int32_t>(indices, position);
   }
   /// The place that the indices from `position` on name, in elements. Indices out of range are
-  /// clamped.
-  [[nodiscard]] SLUICE_HOST_DEVICE std::int64_t place(const void* indices,
-                                                      std::int64_t position) const noexcept {
+  /// reported and clamped.
+  [[nodiscard]] SLUICE_HOST_DEVICE std::int64_t place(const void* indices, std::int64_t position,
+                                                      const index_report& errors) const noexcept {
     std::int64_t offset = 0;
 #if defined(__CUDA_ARCH__)
 #pragma unroll 1
 #endif
     for (int d = 0; d < count; ++d) {
       const auto index = index_at(indices, position + d * index_stride);
-      offset += resolved_index(index, extents[d]).value * strides[d];
+      const resolved_index resolved(index, extents[d]);
+      if (!resolved.is_valid) errors.report(index, position + d * index_stride, extents[d]);
+      offset += resolved.value * strides[d];
     }
     return offset;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/indices.hpp"
 
+#include "operations/core/enumerators.hpp"
 #include "operations/elementwise/layouts.hpp"
 
 namespace sluice::operations {
@@ -9,6 +10,11 @@ const tensor_spec& require_indices(const inference& inference, const operand& in
   const auto& s = inference.require(indices);
   if (s.type == element_type::i32 || s.type == element_type::i64) return s;
   throw inference.refusal(indices, "is of type ", s.type, ", but must be i32 or i64");
+}
+
+out_of_range_policy require_policy(out_of_range_policy out_of_range) {
+  require_enumerator("out_of_range", out_of_range, out_of_range_policy::error);
+  return out_of_range;
 }
 
 void require_indices_within(const inference& inference, const operand& indices,

@@ -4,6 +4,7 @@
 #include "operations/elementwise/indexed_dimensions.hpp"
 
 #include <sluice/operations/inference.hpp>
+#include <sluice/operations/out_of_range_policy.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 
 #include <cstddef>
@@ -15,6 +16,10 @@ namespace sluice::operations {
 /// @throws error `invalid_argument` if it is not given, or neither of type i32 nor i64
 [[nodiscard]] const tensor_spec& require_indices(const inference& inference,
                                                  const operand& indices);
+
+/// The member `out_of_range` of an operation.
+/// @throws error `invalid_argument` if it is no enumerator
+out_of_range_policy require_policy(out_of_range_policy out_of_range);
 
 /// Refuses indices that have another number of dimensions than X, or more elements than X along
 /// another dimension than `axis`.

@@ -44,6 +44,9 @@ struct map_call : Map {
   [[nodiscard]] launch_facts facts() const noexcept {
     launch_facts facts{.sizes = {this->layout.count}};
     if constexpr (requires { this->work(); }) facts.work = this->work();
+    if constexpr (requires { this->out_of_range; }) {
+      if (this->layout.count != 0) facts.errors = detection_of(this->out_of_range);
+    }
     return facts;
   }
 };
@@ -62,6 +65,20 @@ template <class Operation, auto... Inputs>
 [[nodiscard]] map_addresses addresses_of(const launch_of<Operation>& launch) noexcept {
   return {launch.template get<void>(&Operation::y), {launch.template get<const void>(Inputs)...}};
 }
+/// The call of one launch, which reports indices that are out of range if that is an error.
+template <class Operation, class Map>
+[[nodiscard]] decltype(auto) call_of_launch(const map_call<Map>& call,
+                                            const launch_of<Operation>& launch, device_kind kind) {
+  if constexpr (requires { call.out_of_range; }) {
+    Map result = call;
+    if (detects_errors(detection_of(call.out_of_range), kind)) {
+      result.errors = launch.index_errors(&Operation::indices);
+    }
+    return result;
+  } else {
+    return static_cast<const Map&>(call);
+  }
+}
 template <class Operation, class Map, auto... Inputs>
 void compute_map(const map_call<Map>& call, const launch_of<Operation>& launch) {
   if (call.layout.count != 0) {
@@ -69,14 +86,15 @@ void compute_map(const map_call<Map>& call, const launch_of<Operation>& launch) 
     if constexpr (requires { call.with_number(addresses); }) {
       addresses = call.with_number(addresses);
     }
-    host::compute_map<Map>(call, addresses);
+    host::compute_map<Map>(call_of_launch(call, launch, device_kind::host), addresses);
   }
 }
 template <class Operation, class Map, auto... Inputs>
 void enqueue_map(lane_libraries& libraries, const map_call<Map>& call,
                  const launch_of<Operation>& launch) {
   if (call.layout.count != 0) {
-    cuda::enqueue_map<Map>(libraries, call, addresses_of<Operation, Inputs...>(launch));
+    cuda::enqueue_map<Map>(libraries, call_of_launch(call, launch, device_kind::cuda),
+                           addresses_of<Operation, Inputs...>(launch));
   }
 }
 

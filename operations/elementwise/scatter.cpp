@@ -42,9 +42,13 @@ struct scatter_call {
   element_type index_type = element_type::i64;
   scatter_combine combine = scatter_combine::set;
   bool deterministic = false;
+  out_of_range_policy out_of_range = out_of_range_policy::usual;
 
   [[nodiscard]] scatter_work work() const;
-  [[nodiscard]] launch_facts facts() const noexcept { return {.commands = 2}; }
+  [[nodiscard]] launch_facts facts() const noexcept {
+    return {.commands = 2,
+            .errors = indexed_count != 0 ? detection_of(out_of_range) : error_detection::none};
+  }
 };
 
 extents first_of(const scatter_call::numbers& numbers, std::size_t count) {
@@ -111,6 +115,7 @@ scatter_call begin_call(const Operation& op, inference& inference, std::size_t f
   const auto& y = inference.result(op.y, x.type, x.shape);
   if (updates.size() != 0) operations::require_elements(inference, op.x, x, first, count);
   scatter_call call;
+  call.out_of_range = operations::require_policy(op.out_of_range);
   call.type = x.type;
   call.combine = op.combine;
   // No atomic operation multiplies numbers of 16 bytes.
@@ -204,14 +209,27 @@ scatter_addresses addresses_of(const launch_of<Operation>& launch) {
           launch.template get<const void>(&Operation::updates),
           launch.template get<void>(&Operation::y)};
 }
+/// The work of one launch, which reports indices that are out of range if that is an error.
+template <class Operation>
+scatter_work work_of_launch(const scatter_call& call, const launch_of<Operation>& launch,
+                            device_kind kind) {
+  auto work = call.work();
+  if (detects_errors(call.facts().errors, kind)) {
+    work.errors = launch.index_errors(&Operation::indices);
+  }
+  return work;
+}
 template <class Operation>
 void compute_updates(const scatter_call& call, const launch_of<Operation>& launch) {
-  if (call.rank != 0) host::compute_scatter(call.work(), addresses_of(launch));
+  if (call.rank == 0) return;
+  host::compute_scatter(work_of_launch(call, launch, device_kind::host), addresses_of(launch));
 }
 template <class Operation>
 void enqueue_updates(lane_libraries& libraries, const scatter_call& call,
                      const launch_of<Operation>& launch) {
-  if (call.rank != 0) cuda::enqueue_scatter(libraries, call.work(), addresses_of(launch));
+  if (call.rank == 0) return;
+  cuda::enqueue_scatter(libraries, work_of_launch(call, launch, device_kind::cuda),
+                        addresses_of(launch));
 }
 
 template <class Operation, auto Infer>

@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(threads_per_block)
     update_kernel(const Body body, const __grid_constant__ scatter_work work, const void* indices) {
   for_each_of_thread(work.updates.count, [&](std::int64_t i) {
     const auto position = position_of(work.updates, i);
-    body(position.offsets[0] + work.indexed.place(indices, position.offsets[2]),
+    body(position.offsets[0] + work.indexed.place(indices, position.offsets[2], work.errors),
          position.offsets[1]);
   });
 }
@@ -156,7 +156,8 @@ __global__ void __launch_bounds__(threads_per_block)
     const auto first = position_within(work.updates, ~work.collisions, i);
     for (std::int64_t k = 0; k < updates_of_element; ++k) {
       const auto position = position_within(work.updates, work.collisions, k);
-      body(first.offsets[0] + work.indexed.place(indices, first.offsets[2] + position.offsets[2]),
+      body(first.offsets[0] +
+               work.indexed.place(indices, first.offsets[2] + position.offsets[2], work.errors),
            first.offsets[1] + position.offsets[1]);
     }
   });

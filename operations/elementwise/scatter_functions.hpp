@@ -9,7 +9,6 @@
 
 namespace sluice::host {
 /// Makes updates in row-major order.
-/// @throws error `invalid_argument` if an index is out of range
 void compute_scatter(operations::scatter_work work, const operations::scatter_addresses& addresses);
 }  // namespace sluice::host
 

@@ -80,13 +80,13 @@ int update_lines(const scatter_work& work, const scatter_addresses& addresses, c
   for_each_line(layout, {}, [&](const map_position<3>& line) {
     if (index_stride != 0) {
       return for_each_place(work.indexed, addresses.indices, line.offsets[2], index_stride, count,
-                            [&](std::int64_t i, std::int64_t place) {
+                            work.errors, [&](std::int64_t i, std::int64_t place) {
                               body(line.offsets[0] + i * y_stride + place,
                                    line.offsets[1] + i * update_stride);
                             });
     }
     const auto place =
-        line.offsets[0] + valid_place(work.indexed, addresses.indices, line.offsets[2]);
+        line.offsets[0] + work.indexed.place(addresses.indices, line.offsets[2], work.errors);
     if constexpr (requires { body.takes_lines(); }) {
       if (y_stride == 1 && update_stride == 1 && body.takes_lines()) {
         return body.combine_line(place, line.offsets[1], count);

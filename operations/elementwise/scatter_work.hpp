@@ -24,6 +24,7 @@ struct scatter_work {
   std::uint32_t collisions = 0;
   scatter_combine combine = scatter_combine::set;
   bool in_order = false;  ///< whether updates of one element are made in row-major order
+  index_report errors{};  ///< of the launch
 };
 
 /// The addresses of the operands. y may be x.

@@ -94,16 +94,29 @@ const kernel_envelope& request_launcher::add(request_batch& batch, operation_req
   std::unique_ptr<packing> copies;  // stays null
   const auto launch = r.descriptor.begin(libraries_, r.operation(), r.call);
   take_operands(r, uses, addresses, copies);
+  const auto facts = r.descriptor.facts(r.call);
+  detail::launch_errors_owner errors;
+  if (facts.errors != error_detection::none) {
+    errors = errors_of(r, facts);
+    if (launch) launch->errors = errors.word();
+  }
   if (r.plan) uses.keep(r.plan);
   if (launch) uses.keep(launch);
   const auto& envelope = envelope_of(r.descriptor, r.type());
-  auto work = r.launch(envelope, lane_, std::move(uses), options_of(r), nullptr);
+  auto work = r.launch(envelope, lane_, std::move(uses), options_of(r, facts), nullptr);
+  if (work && errors.get() != nullptr) work->find_errors(std::move(errors));
   if (work) batch.add(std::move(work), addresses.span(), launch.get());
   return envelope;
 }
 
-launch_options request_launcher::options_of(const operation_request& r) const {
-  const auto facts = r.descriptor.facts(r.call);
+detail::launch_errors_owner request_launcher::errors_of(const operation_request& r,
+                                                        const launch_facts& facts) const {
+  if (!detects_errors(facts.errors, lane_.runtime().device().id().kind)) return {};
+  return {lane_.runtime(), r.descriptor.names_of_errors(r.plan.get())};
+}
+
+launch_options request_launcher::options_of(const operation_request& r,
+                                            const launch_facts& facts) const {
   return {
       .when = r.options.reply,
       .sizes = facts.sizes,
@@ -128,7 +141,14 @@ void request_launcher::enqueue(operation_request& r) {
   take_operands(r, uses, addresses, copies);
   memory.addresses = addresses.span();
   const bool must_finish = launch && launch->must_finish();
-  auto options = options_of(r);
+  const auto facts = r.descriptor.facts(r.call);
+  detail::launch_errors_owner errors;
+  if (facts.errors != error_detection::none) {
+    errors = errors_of(r, facts);
+    memory.errors = errors.word();
+    if (launch) launch->errors = errors.word();
+  }
+  auto options = options_of(r, facts);
   if (must_finish) options.when = reply_on::finished;
   options.commands += (r.plan ? r.plan->commands() : 0) + (launch ? launch->commands() : 0) +
                       (copies ? copies->commands() : 0);
@@ -138,6 +158,7 @@ void request_launcher::enqueue(operation_request& r) {
   const auto& envelope = envelope_of(r.descriptor, r.type());
   auto work = r.launch(envelope, lane_, std::move(uses), options, must_finish ? launch : nullptr);
   if (!work) return;
+  if (errors.get() != nullptr) work->find_errors(std::move(errors));
   const auto closure = [&](const launch_context&) {
     const auto operation = [&] {
       r.descriptor.enqueue(libraries_, r.call, memory);

@@ -43,7 +43,11 @@ class request_launcher {
   const kernel_envelope& add(request_batch& batch, detail::operation_request& r);
   /// Has the planner improve a plan that wants it.
   void improve(const std::shared_ptr<const operation_plan>& plan) noexcept;
-  [[nodiscard]] launch_options options_of(const detail::operation_request& r) const;
+  [[nodiscard]] launch_options options_of(const detail::operation_request& r,
+                                          const launch_facts& facts) const;
+  /// The error word of a launch of `r`, if it needs one.
+  [[nodiscard]] detail::launch_errors_owner errors_of(const detail::operation_request& r,
+                                                      const launch_facts& facts) const;
   /// Makes the owners of a launch of the operands of `r`, and allocates its outputs and copies.
   void take_operands(detail::operation_request& r, operands& uses, operand_addresses& addresses,
                      std::unique_ptr<packing>& copies);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/operations/lane_libraries.hpp>
+#include <sluice/runtime/error_word.hpp>
 #include <sluice/runtime/stream.hpp>
 
 #include <cstddef>
@@ -25,11 +26,14 @@ struct staged_external {
 
 /// What is captured. The libraries are those of `capture_libraries`.
 struct steps_to_capture {
-  /// Enqueues the steps with the addresses `externals` and `scratch`.
-  std::function<void(std::span<void* const> externals, void* scratch)> enqueue{};
+  /// Enqueues the steps with the addresses `externals` and `scratch`, which report errors to
+  /// `errors`.
+  std::function<void(std::span<void* const> externals, void* scratch, error_word* errors)>
+      enqueue{};
   std::size_t scratch_bytes = 0;
   std::vector<void*> externals{};  ///< null for those that are staged
   std::vector<staged_external> staged_externals{};
+  bool finds_errors = false;         ///< each launch has an error word
   bool apart = false;                ///< no output shares memory with an input
   std::size_t max_copied_bytes = 0;  ///< of `staged_externals`, if the graph has to copy
 };
@@ -46,7 +50,7 @@ class captured_program {
 
   /// Enqueues the graph with the addresses of one launch. Only the owner of the lane calls it.
   /// @throws nothing_enqueued if the driver refuses it
-  virtual void launch(stream_ref stream, std::span<void* const> externals) = 0;
+  virtual void launch(stream_ref stream, std::span<void* const> externals, error_word* errors) = 0;
   /// Its part of the scratch memory that the captured programs of a lane share, in bytes.
   [[nodiscard]] virtual std::size_t shared_device_bytes() const noexcept = 0;
 };

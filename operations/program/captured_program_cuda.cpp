@@ -62,19 +62,26 @@ class captured_graph final : public captured_program {
       : set_(std::move(set)), device_(device), graph_(device) {
     for (const auto& s : steps.staged_externals) staged_externals_.push_back({s});
     set_->stream().ref().synchronize();  // nothing of before may be asked for meanwhile
-    if (!steps.apart || !capture_for_arguments(steps)) capture_with_copies(steps);
+    if (!steps.apart || !capture_for_arguments(steps)) {
+      if (steps.finds_errors) {
+        throw error(errc::unsupported,
+                    "the steps report errors, but their kernels cannot be told to which launch");
+      }
+      capture_with_copies(steps);
+    }
     const auto upload = set_->memory_stream();
     graph_.upload(reinterpret_cast<cudaStream_t>(upload.native()));
     upload.synchronize();
   }
 
-  void launch(stream_ref stream, std::span<void* const> externals) override {
+  void launch(stream_ref stream, std::span<void* const> externals, error_word* errors) override {
     try {
       const current_device_scope current(device_);
       if (arguments_) {
         for (std::size_t i = 0; i < staged_externals_.size(); ++i) {
           addresses_[i] = externals[staged_externals_[i].external.number];
         }
+        if (errors != nullptr) addresses_.back() = errors;
         check(arguments_->set(graph_.executable(), addresses_));
       } else {
         retarget_copies(externals);
@@ -100,23 +107,31 @@ class captured_graph final : public captured_program {
   /// if there is none.
   [[nodiscard]] bool capture_for_arguments(const steps_to_capture& steps) {
     scratch_ = set_->scratch(std::max(steps.scratch_bytes, alignment));
-    const auto first = places::first(steps.staged_externals);
-    const auto second = places::second(steps.staged_externals);
+    // The error word of a launch is one more address, the last one.
+    auto staged_memory = steps.staged_externals;
+    if (steps.finds_errors) {
+      staged_memory.push_back(
+          {.bytes = sizeof(error_word), .alignment = alignof(error_word), .is_written = true});
+    }
+    const auto first = places::first(staged_memory);
+    const auto second = places::second(staged_memory);
     const auto memory = set_->addresses(second.bytes);
     if (!memory) return false;
     auto* const base = static_cast<std::byte*>(memory->address());
     std::vector<captured_address> addresses;
-    for (std::size_t i = 0; i < staged_externals_.size(); ++i) {
+    for (std::size_t i = 0; i < staged_memory.size(); ++i) {
       addresses.push_back(
-          {base + first.offsets[i], base + second.offsets[i], staged_externals_[i].external.bytes});
+          {base + first.offsets[i], base + second.offsets[i], staged_memory[i].bytes});
     }
     const auto capture = [&](graph_handles& handles, std::byte* captured_address::*address) {
       auto externals = steps.externals;
       for (std::size_t i = 0; i < staged_externals_.size(); ++i) {
         externals[staged_externals_[i].external.number] = addresses[i].*address;
       }
+      auto* const errors =
+          steps.finds_errors ? reinterpret_cast<error_word*>(addresses.back().*address) : nullptr;
       handles.capture(set_->stream().native(),
-                      [&] { steps.enqueue(externals, scratch_->address()); });
+                      [&] { steps.enqueue(externals, scratch_->address(), errors); });
       (void)audit(handles);
     };
     graph_handles first_graph(device_);
@@ -168,7 +183,7 @@ class captured_graph final : public captured_program {
     };
     graph_.capture(stream, [&] {
       copy(false);
-      steps.enqueue(externals, scratch_->address());
+      steps.enqueue(externals, scratch_->address(), nullptr);
       copy(true);
     });
     for (const auto& node_copy : audit(graph_)) {
@@ -202,7 +217,7 @@ class captured_graph final : public captured_program {
   std::vector<staged> staged_externals_;
   graph_handles graph_;
   std::optional<graph_arguments> arguments_;  // without them, the graph copies
-  std::vector<void*> addresses_;              // of a launch, in the order of `staged_`
+  std::vector<void*> addresses_;  // of a launch, in the order of `staged_`; then its error word
 };
 
 }  // namespace

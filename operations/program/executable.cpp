@@ -29,6 +29,23 @@ bool has_gpu(const lane_libraries& libraries) noexcept {
   return libraries.runtime().device().id().kind != device_kind::host;
 }
 
+/// The names of the steps of a program and of their operands.
+class step_names final : public detail::error_names {
+ public:
+  step_names(const program_graph& graph, const program_inference& inferred) {
+    for (std::size_t i = 0; i < graph.steps().size(); ++i) {
+      steps_.push_back({"step '" + graph.steps()[i].name + "': ", inferred.steps[i].descriptor});
+    }
+  }
+  std::string name(std::uint32_t step, std::uint32_t operand) const override {
+    const auto& [label, descriptor] = steps_.at(step);
+    return label + std::string(descriptor->operand_name(operand));
+  }
+
+ private:
+  std::vector<std::pair<std::string, const operation_descriptor*>> steps_;
+};
+
 }  // namespace
 
 /// Turns the inferred steps into actions.
@@ -81,6 +98,7 @@ class executable::builder {
         continue;
       }
       const auto first = target_.actions.size();
+      step_ = i;
       label_ = group != nullptr ? label_of(*group) : "step '" + graph_.steps()[i].name + "'";
       naming([&] { return label_; }, [&] { group != nullptr ? add_group(*group) : add_step(i); });
       target_.actions[first].steps_without_action = std::exchange(steps_without_action_, 0);
@@ -185,6 +203,7 @@ class executable::builder {
   void add(action new_action) {
     const auto kind = libraries_.runtime().device().id().kind;
     new_action.label = label_;
+    new_action.step = step_;
     new_action.descriptor->prepare(libraries_);
     if (new_action.descriptor->makes_plans(kind)) {
       const auto bytes = new_action.descriptor->key(kind, new_action.call);
@@ -313,6 +332,7 @@ class executable::builder {
   lane_libraries& libraries_;
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
   std::string label_;  // the step or the output that is being added
+  std::uint32_t step_ = 0;
   std::vector<place> roots_;
   const std::size_t source_count_ = graph_.inputs().size() + graph_.constants().size();
   // By result: the number of the memory that it is written to, among those of
@@ -337,6 +357,9 @@ executable::executable(const program_graph& graph, const program_inference& infe
     builder(*this, target, graph, inferred, folded, grouping, plans, libraries).add_steps();
   };
   build(steps_, on_host_ ? groups : alone);
+  if (inferred.errors != error_detection::none) {
+    names_of_errors_ = std::make_shared<const step_names>(graph, inferred);
+  }
   if (on_host_ || steps_in_groups_ == 0) return;
   build(fused_, groups);
   kernels_state_ = kernels_state::awaited;
@@ -352,8 +375,10 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
       std::make_unique<program_capture>(graph, inferred, libraries.runtime().device().id().kind);
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
   if (graph->capture() == capture_policy::at_prepare) capture_->make(libraries);
-  // A GPU pads the runs of a batch if it can.
-  if (!inferred->stacks || (inferred->padded && !on_host_)) return;
+  // A GPU pads the runs of a batch if it can. Runs that are stacked have no word for each of them.
+  const bool finds_errors =
+      detects_errors(inferred->errors, libraries.runtime().device().id().kind);
+  if (!inferred->stacks || (!on_host_ && (inferred->padded || finds_errors))) return;
   stacked_ = std::make_unique<stacked_executables>(
       std::make_shared<const batch_layout>(layout_of(*graph, inferred)), *this);
 }
@@ -495,7 +520,8 @@ void* executable::address(const place& location, std::span<void* const> external
 
 template <class Launch>
 void executable::for_each(const form& steps, std::span<void* const> externals, void* scratch,
-                          const program_launch* run_data, const Launch& launch) const {
+                          const program_launch* run_data, error_word* errors,
+                          const Launch& launch) const {
   for (const auto& entry : steps.actions) {
     std::array<void*, max_operands> addresses;  // as many as there are operands
     std::transform(entry.operands.begin(), entry.operands.end(), addresses.begin(),
@@ -504,7 +530,9 @@ void executable::for_each(const form& steps, std::span<void* const> externals, v
            launch_memory{.addresses = std::span(addresses).first(entry.operands.size()),
                          .types = entry.types,
                          .plan = entry.plan.get(),
-                         .workspace = address(entry.workspace, externals, scratch)});
+                         .workspace = address(entry.workspace, externals, scratch),
+                         .errors = errors,
+                         .step = entry.step});
   }
 }
 
@@ -519,8 +547,9 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
       operation_launch* const alone = run_data;
       return stacked_->enqueue(libraries, {externals, std::span(&alone, 1)}, scratch);
     }
-    capture_->launch(libraries.stream(), externals,
-                     [&] { enqueue_steps(libraries, externals, scratch, run_data); });
+    auto* const errors = run_data != nullptr ? run_data->errors : nullptr;
+    capture_->launch(libraries.stream(), externals, errors,
+                     [&] { enqueue_steps(libraries, externals, scratch, run_data, errors); });
   });
   if (run_data != nullptr) {
     for (const auto& transfer : run_data->downloads) {
@@ -531,15 +560,15 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
 }
 
 void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const> externals,
-                               void* scratch, program_launch* run_data) const {
+                               void* scratch, program_launch* run_data, error_word* errors) const {
   if (!has_gpu(libraries)) {
     try {
       // The launch owns this executable and `run_data`.
       return submit_host_task(
-          libraries.stream(), [this, scratch, run_data,
+          libraries.stream(), [this, scratch, run_data, errors,
                                all_externals = std::vector(externals.begin(), externals.end())] {
             host::mark_time();  // the first step begins
-            for_each(steps_, all_externals, scratch, run_data,
+            for_each(steps_, all_externals, scratch, run_data, errors,
                      [](const action& a, const auto& call, const launch_memory& memory) {
                        for (auto i = a.steps_without_action; i > 0; --i) host::mark_time();
                        naming([&] { return a.label; },
@@ -556,7 +585,7 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
   }
   const bool has_kernels = kernels_state_.load(std::memory_order_acquire) == kernels_state::loaded;
   parts_of_launch parts;
-  for_each(has_kernels ? fused_ : steps_, externals, scratch, run_data,
+  for_each(has_kernels ? fused_ : steps_, externals, scratch, run_data, errors,
            [&](const action& a, const auto& call, const launch_memory& memory) {
              parts.enqueue([&] {
                const detail::nvtx_range range(a.label.c_str());

@@ -121,6 +121,10 @@ class executable final : public operation_plan {
   /// `run_data` is that of the launch; nullptr if it has none.
   void enqueue(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
                program_launch* run_data) const;
+  /// The names of steps and operands in errors that a launch finds; nullptr if it finds none.
+  [[nodiscard]] std::shared_ptr<const detail::error_names> names_of_errors() const noexcept {
+    return names_of_errors_;
+  }
   /// Whether runs can be launched together.
   [[nodiscard]] bool takes_batches() const noexcept {
     return stacked_ && (on_host_ || stacked_->takes_batches());
@@ -131,9 +135,9 @@ class executable final : public operation_plan {
     stacked_->enqueue(libraries, batch, scratch);
   }
   /// Enqueues all steps on the stream of the libraries. On a host device one task runs them and
-  /// stops at the first that throws.
+  /// stops at the first that throws. The steps report errors to `errors`, unless that is null.
   void enqueue_steps(lane_libraries& libraries, std::span<void* const> externals, void* scratch,
-                     program_launch* run_data) const;
+                     program_launch* run_data, error_word* errors) const;
 
  private:
   /// Where an operand of an action is.
@@ -155,6 +159,7 @@ class executable final : public operation_plan {
     std::vector<element_type> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
+    std::uint32_t step = 0;  ///< its number
     bool ends_step = false;  ///< the last one of its step
     /// The steps before it that have no action of their own, because a later one computes them.
     std::uint32_t steps_without_action = 0;
@@ -182,7 +187,7 @@ class executable final : public operation_plan {
                               void* scratch) const noexcept;
   template <class Launch>
   void for_each(const form& steps, std::span<void* const> externals, void* scratch,
-                const program_launch* run_data, const Launch& launch) const;
+                const program_launch* run_data, error_word* errors, const Launch& launch) const;
   [[nodiscard]] bool kernels_are_settled() const noexcept;
 
   std::weak_ptr<const detail::program_graph> graph_;
@@ -195,6 +200,7 @@ class executable final : public operation_plan {
   mutable std::string kernels_refusal_;  // written by the planner before the state
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;
+  std::shared_ptr<const detail::error_names> names_of_errors_;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
   std::size_t steps_in_groups_ = 0;  // those that can be computed together with others
   bool fuses_ = false;               // whether the program allows it

@@ -125,8 +125,8 @@ void program_capture::make(lane_libraries& libraries) noexcept {
         steps_ = std::move(steps);
       }
       auto steps = describe(*graph);
-      steps.enqueue = [&](std::span<void* const> externals, void* scratch) {
-        steps_->enqueue_steps(*libraries_, externals, scratch, nullptr);
+      steps.enqueue = [&](std::span<void* const> externals, void* scratch, error_word* errors) {
+        steps_->enqueue_steps(*libraries_, externals, scratch, nullptr, errors);
       };
       graph_ = cuda::capture(libraries, steps);
       const auto next = policy_ == capture_policy::at_prepare ? state::kept : state::made;
@@ -151,6 +151,7 @@ steps_to_capture program_capture::describe(const detail::program_graph& graph) c
   const auto& inferred = *inferred_;
   steps_to_capture steps;
   steps.scratch_bytes = steps_->workspace_bytes();
+  steps.finds_errors = detects_errors(inferred.errors, device_kind::cuda);
   std::size_t staged_bytes = 0;
   const auto stage = [&](std::size_t number, const std::string& name, const tensor_spec& spec,
                          bool is_written) {

@@ -30,9 +30,11 @@ class program_capture {
   program_capture(std::shared_ptr<const detail::program_graph> graph,
                   std::shared_ptr<const program_inference> inferred, device_kind kind);
 
-  /// Launches on the stream of the lane: the graph, or `steps()`. Only the owner calls it.
+  /// Launches on the stream of the lane: the graph, or `steps()`. Only the owner calls it. `errors`
+  /// is the error word of the launch; nullptr if it has none.
   template <class Steps>
-  void launch(stream_ref stream, std::span<void* const> externals, const Steps& steps) {
+  void launch(stream_ref stream, std::span<void* const> externals, error_word* errors,
+              const Steps& steps) {
     const auto current = state_.load(std::memory_order_acquire);
     if (current == state::never) return steps();
     const auto start = std::chrono::steady_clock::now();
@@ -41,7 +43,7 @@ class program_capture {
       return note_steps(std::chrono::steady_clock::now() - start);
     }
     try {
-      graph_->launch(stream, externals);
+      graph_->launch(stream, externals, errors);
     } catch (const nothing_enqueued& failure) {
       note_refusal(failure);
       return steps();

@@ -378,8 +378,11 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
   for (const auto& v : inferred.varying)
     append(inferred.key, std::as_bytes(std::span(v.structure)));
   inferred.bytes = size_of(inferred);
-  for (const auto& s : inferred.steps)
-    inferred.work += work_of(s.descriptor->facts(s.call), s.uses);
+  for (const auto& s : inferred.steps) {
+    const auto facts = s.descriptor->facts(s.call);
+    inferred.work += work_of(facts, s.uses);
+    inferred.errors = std::max(inferred.errors, facts.errors);
+  }
   return inferred;
 }
 

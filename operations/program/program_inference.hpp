@@ -86,8 +86,9 @@ struct program_inference {
   bool stacks = false;  ///< several of these runs may be launched as one; see `per_request`
   /// How a GPU computes such runs with rounded extents; nullptr if it does not. See `padded`.
   std::shared_ptr<const batch_layout> padded{};
-  std::size_t bytes = 0;  ///< its size in host memory
-  double work = 0;        ///< of all steps; see `request_limits`
+  std::size_t bytes = 0;                           ///< its size in host memory
+  double work = 0;                                 ///< of all steps; see `request_limits`
+  error_detection errors = error_detection::none;  ///< where one of the steps may find an error
 };
 
 /// Calls `work`. The text of its error becomes `text(error)`.

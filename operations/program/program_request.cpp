@@ -24,7 +24,8 @@ const program_inference& program_call::planned_on(device_kind kind) const noexce
   return layout != nullptr ? *layout->full_run : *inferred;
 }
 const batch_layout* program_call::padded_on(device_kind kind) const noexcept {
-  return pads && kind != device_kind::host ? inferred->padded.get() : nullptr;
+  const bool pads_there = pads && kind != device_kind::host;
+  return pads_there && !detects_errors(inferred->errors, kind) ? inferred->padded.get() : nullptr;
 }
 
 namespace {
@@ -55,7 +56,8 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
     const auto& inferred = *get(call).inferred;
     return {.sizes = {static_cast<std::int64_t>(inferred.steps.size())},
             .commands = 0,
-            .work = inferred.work};
+            .work = inferred.work,
+            .errors = inferred.errors};
   }
   bool has_libraries(device_kind) const noexcept override { return true; }
   bool makes_plans(device_kind) const noexcept override { return true; }
@@ -81,7 +83,10 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
                                           const call_storage& call) const override {
     const auto& parts = *static_cast<const run_parts*>(operation);
     const auto* const padded = get(call).padded_on(kind_of(libraries));
-    if (parts.host_inputs.empty() && parts.calls.empty() && !parts.downloads && padded == nullptr) {
+    // It carries the error word to the steps.
+    const bool finds_errors = detects_errors(get(call).inferred->errors, kind_of(libraries));
+    if (parts.host_inputs.empty() && parts.calls.empty() && !parts.downloads && padded == nullptr &&
+        !finds_errors) {
       return nullptr;
     }
     auto result = std::make_shared<program_launch>();
@@ -100,6 +105,10 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
     static_cast<const executable*>(memory.plan)
         ->enqueue(libraries, memory.addresses, memory.workspace,
                   static_cast<program_launch*>(memory.own));
+  }
+  std::shared_ptr<const detail::error_names> names_of_errors(
+      const operation_plan* plan) const override {
+    return static_cast<const executable*>(plan)->names_of_errors();
   }
   const batch_descriptor* batches() const noexcept override { return this; }
 

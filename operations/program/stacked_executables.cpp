@@ -257,7 +257,7 @@ void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& 
   parts.enqueue([&] {
     member_piece.runs->enqueue_steps(
         libraries, stacked, static_cast<std::byte*>(scratch) + place_bytes_ * member_piece.count,
-        nullptr);
+        nullptr, nullptr);
   });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto index = inputs.size() + i;

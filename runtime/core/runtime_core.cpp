@@ -45,6 +45,7 @@ runtime_core::runtime_core(std::shared_ptr<sluice::device> device,
       device_(std::move(device)),
       tasks_may_fail_(device_->reports_task_failures()),
       words_(*device_),
+      errors_(*device_),
       resource_(std::move(resource)),
       reclaimer_(*this) {}
 

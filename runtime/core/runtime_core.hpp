@@ -93,6 +93,8 @@ class runtime_core final : public runtime_context,
   [[nodiscard]] completion_words* words() noexcept override {
     return completion_orders() ? &words_ : nullptr;
   }
+  /// The error words of launches.
+  [[nodiscard]] error_words& errors() noexcept { return errors_; }
   [[nodiscard]] std::uint32_t serial() const noexcept { return serial_; }
   [[nodiscard]] sluice::device& device() noexcept override { return *device_; }
   [[nodiscard]] const std::shared_ptr<sluice::device>& shared_device() const noexcept override {
@@ -365,6 +367,7 @@ class runtime_core final : public runtime_context,
   std::shared_ptr<sluice::device> device_;
   const bool tasks_may_fail_;
   completion_words words_;
+  error_words errors_;
   std::unique_ptr<memory_resource> resource_;
   std::mutex misuse_mutex_;  // held to destroy the resource, and to inform it of misuse
   left_out_function left_out_;

@@ -15,7 +15,8 @@ void recorder_state::expect(std::size_t launches, std::size_t uses) {
 }
 
 void recorder_state::begin_next() {
-  joint_launches_.push_back({static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false});
+  joint_launches_.push_back(
+      {static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false, nullptr});
 }
 
 std::span<recorder_state::joint_use> recorder_state::uses_of(std::size_t i) noexcept {
@@ -85,7 +86,12 @@ std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<erro
   std::uint64_t ticket = 0;
   try {
     ticket = stream_->submit(dependencies_of(i, ticket_function), failure ? &*failure : nullptr,
-                             first_ticket_);
+                             first_ticket_, nullptr,
+                             launch.errors != nullptr ? launch.errors->get() : nullptr);
+    if (launch.errors != nullptr) {
+      launch.errors->release();
+      launch.may_fail = true;
+    }
     launch.point = {stream_->id(), ticket};
     first_ticket_ = ticket + 1;
   } catch (...) {
@@ -103,11 +109,21 @@ std::uint64_t recorder_state::submit_one(std::size_t i, const std::optional<erro
 std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
   std::uint64_t first = 0;
   try {
-    first = stream_->submit_together(joint_launches_.size(), failure ? &*failure : nullptr,
-                                     first_ticket_, [&](std::size_t i, std::uint64_t first_ticket) {
-                                       return dependencies_of(
-                                           i, [&](std::uint64_t j) { return first_ticket + j; });
-                                     });
+    first = stream_->submit_together(
+        joint_launches_.size(), failure ? &*failure : nullptr, first_ticket_,
+        [&](std::size_t i, std::uint64_t first_ticket) {
+          return dependencies_of(i, [&](std::uint64_t j) { return first_ticket + j; });
+        },
+        [&](const auto& set) {
+          if (!joint_launches_find_errors_) return;
+          for (std::size_t i = 0; i < joint_launches_.size(); ++i) {
+            auto& launch = joint_launches_[i];
+            if (launch.errors == nullptr) continue;
+            set(i, launch.errors->get());
+            launch.errors->release();
+            launch.may_fail = true;
+          }
+        });
   } catch (...) {
     const auto point = stand_in(current_error());
     for (auto& launch : joint_launches_) {
@@ -126,6 +142,7 @@ std::uint64_t recorder_state::submit_all(const std::optional<error>& failure) {
 }
 
 void recorder_state::cancel_one(std::size_t i) noexcept {
+  joint_launches_[i].errors = nullptr;  // the launch keeps its word
   try {
     // A later one that depends on this one depends on what this one depends on.
     (void)submit_one(i, std::nullopt);
@@ -176,6 +193,10 @@ void joint_launches::begin_next(launch_recorder& recorder) {
 }
 bool joint_launches::is_refused(const launch_recorder& recorder, std::size_t i) noexcept {
   return recorder.state_->is_refused(i);
+}
+void joint_launches::find_errors(launch_recorder& recorder, std::size_t i,
+                                 launch_errors_owner& errors) noexcept {
+  recorder.state_->find_errors(i, errors);
 }
 std::uint64_t joint_launches::submit(launch_recorder& recorder, std::size_t i,
                                      const std::optional<error>& failure) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/runtime/launch_errors.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
 #include <cstddef>
@@ -37,6 +38,10 @@ class joint_launches {
   /// Whether launch `i` uses the block because of which preflight has been refused. False for all
   /// launches if no block is the reason.
   [[nodiscard]] static bool is_refused(const launch_recorder& recorder, std::size_t i) noexcept;
+  /// States the error word of launch `i`, before it takes its ticket. `errors` loses the word to
+  /// the timeline if that succeeds.
+  static void find_errors(launch_recorder& recorder, std::size_t i,
+                          launch_errors_owner& errors) noexcept;
   /// Takes the ticket of launch `i`, whose work was enqueued last, after preflight. `failure`
   /// states that it has failed.
   /// @throws error as `timeline::submit`; the work has then ended, or the device is lost

@@ -3,6 +3,7 @@
 
 #include "runtime/timelines/cross_runtime_dependency.hpp"
 
+#include <sluice/runtime/launch_errors.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
 #include <memory>
@@ -18,6 +19,9 @@ class launch_dependencies {
   /// Adds a ticket of another runtime. A recorder holds at most one.
   static void add(launch_recorder& recorder,
                   std::unique_ptr<cross_runtime_dependency> upstream) noexcept;
+  /// States the error word of the launch. `errors`, which outlives the commit, loses the word to
+  /// the timeline when the launch takes its ticket.
+  static void find_errors(launch_recorder& recorder, launch_errors_owner& errors) noexcept;
 };
 
 }  // namespace sluice::detail

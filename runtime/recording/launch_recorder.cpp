@@ -128,6 +128,10 @@ void launch_dependencies::add(launch_recorder& recorder,
                               std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
   recorder.state_->depend_on(std::move(upstream));
 }
+void launch_dependencies::find_errors(launch_recorder& recorder,
+                                      launch_errors_owner& errors) noexcept {
+  recorder.state_->find_errors(errors);
+}
 
 }  // namespace detail
 }  // namespace sluice

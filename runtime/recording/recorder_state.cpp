@@ -36,6 +36,8 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   }
   refused_record_ = nullptr;
   upstream_.reset();
+  errors_ = nullptr;
+  joint_launches_find_errors_ = false;
   rejection_.reset();
   auto* const held_stream = std::exchange(stream_, nullptr);
   if (held_stream == nullptr || shared_core_) return std::move(shared_core_);
@@ -262,11 +264,13 @@ timeline_point recorder_state::publish(const std::optional<error>& failure) {
   timeline_point point;
   std::optional<error> lost;
   leases_.at(launch_step::enqueued);
-  const bool may_fail =
-      core_->tasks_may_fail() || failure || !dependencies_.empty() || upstream_ != nullptr;
+  const bool may_fail = core_->tasks_may_fail() || failure || !dependencies_.empty() ||
+                        upstream_ != nullptr || errors_ != nullptr;
   try {
-    point = {stream_->id(), stream_->submit(std::move(dependencies_), failure ? &*failure : nullptr,
-                                            first_ticket_, std::move(upstream_))};
+    point = {stream_->id(),
+             stream_->submit(std::move(dependencies_), failure ? &*failure : nullptr, first_ticket_,
+                             std::move(upstream_), errors_ != nullptr ? errors_->get() : nullptr)};
+    if (errors_ != nullptr) errors_->release();
   } catch (...) {
     lost = current_error();
     point = stand_in(*lost);

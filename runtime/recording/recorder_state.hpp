@@ -48,6 +48,7 @@ class recorder_state {
   void depend_on(std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
     upstream_ = std::move(upstream);
   }
+  void find_errors(launch_errors_owner& errors) noexcept { errors_ = &errors; }
   void cancel() noexcept;
   timeline_point commit(const std::optional<error>& failure);
 
@@ -55,6 +56,10 @@ class recorder_state {
   void expect(std::size_t launches, std::size_t uses);
   void begin_next();
   [[nodiscard]] bool is_refused(std::size_t i) const noexcept;
+  void find_errors(std::size_t i, launch_errors_owner& errors) noexcept {
+    joint_launches_[i].errors = &errors;
+    joint_launches_find_errors_ = true;
+  }
   std::uint64_t submit_one(std::size_t i, const std::optional<error>& failure);
   std::uint64_t submit_all(const std::optional<error>& failure);
   void cancel_one(std::size_t i) noexcept;
@@ -69,6 +74,7 @@ class recorder_state {
     timeline_point point;            // once it has a ticket
     bool may_fail;
     bool published;
+    launch_errors_owner* errors;
   };
   /// The use of one block by one of them.
   struct joint_use {
@@ -139,8 +145,10 @@ class recorder_state {
   // Of the launch's stream and of the streams it depends on.
   small_vector<read_outcomes, 8> outcomes_;
   std::unique_ptr<cross_runtime_dependency> upstream_;
+  launch_errors_owner* errors_ = nullptr;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   small_vector<joint_launch, 1> joint_launches_;
+  bool joint_launches_find_errors_ = false;  // one of them has an error word
   small_vector<joint_use, 1> joint_uses_;
   // A point whose ticket has `earlier_launch` stands for the joint launch with this number.
   small_vector<timeline_point, 1> joint_dependencies_;

@@ -135,16 +135,18 @@ void timeline::require_open() const {
 
 std::uint64_t timeline::submit(dependency_points&& dependencies, const error* failure,
                                std::uint64_t first,
-                               std::unique_ptr<cross_runtime_dependency> upstream) {
+                               std::unique_ptr<cross_runtime_dependency> upstream,
+                               launch_errors* errors) {
   const std::lock_guard lock(submission_);
   --reserved_;
   require_open();
-  return take_ticket(std::move(dependencies), failure, first, upstream);
+  return take_ticket(std::move(dependencies), failure, first, upstream, errors);
 }
 
 std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const error* failure,
                                     std::uint64_t first,
-                                    std::unique_ptr<cross_runtime_dependency>& upstream) {
+                                    std::unique_ptr<cross_runtime_dependency>& upstream,
+                                    launch_errors* errors) {
   const auto ticket = submitted_.load(std::memory_order_relaxed) + 1;
   auto& s = slot_of(ticket);
   fill(ticket, first, std::move(dependencies));
@@ -157,6 +159,7 @@ std::uint64_t timeline::take_ticket(dependency_points&& dependencies, const erro
   }
   if (by_word) word_ticket_.store(ticket, std::memory_order_release);
   s.upstream = std::move(upstream);
+  s.errors = errors;
   finish(ticket, ticket, failure);
   submitted_.store(ticket, std::memory_order_release);
   return ticket;
@@ -323,7 +326,21 @@ bool timeline::settle(std::uint64_t ticket, event_state state) noexcept {
   }
   s.dependencies.clear();
   let_go(s);
+  if (s.errors != nullptr) settle_errors(ticket, s, state);
   return true;
+}
+
+void timeline::settle_errors(std::uint64_t ticket, slot& s, event_state state) noexcept {
+  auto& errors = *std::exchange(s.errors, nullptr);
+  if (state == event_state::complete) {
+    // The state of an event orders nothing: the word of the work before it is read after this.
+    if (acquires_) {
+      const auto record = event_of(ticket);
+      device_.acquire(record.event, record.value);
+    }
+    if (const auto found = error_words::found(errors)) fail(ticket, *found);
+  }
+  errors.pool->give_back(errors);
 }
 
 bool timeline::settle_upstream(std::uint64_t ticket,

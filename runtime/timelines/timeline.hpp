@@ -6,6 +6,7 @@
 #include "runtime/sync/spin_lock.hpp"
 #include "runtime/timelines/completion_words.hpp"
 #include "runtime/timelines/cross_runtime_dependency.hpp"
+#include "runtime/timelines/error_words.hpp"
 #include "runtime/timelines/ticket_failures.hpp"
 
 #include <sluice/runtime/device.hpp>
@@ -103,22 +104,27 @@ class timeline {
   /// on.
   /// @param upstream a ticket of another runtime, for which the stream already waits; if it fails,
   /// this ticket fails
+  /// @param errors the error word of the launch, or nullptr. If the launch finds an error, this
+  /// ticket fails. The timeline gives the word back, unless this call throws.
   /// @throws error `device_lost`; no ticket was taken
   /// @throws error `stream_misuse` if the stream has been retired; no ticket was taken
   std::uint64_t submit(dependency_points&& dependencies = {}, const error* failure = nullptr,
                        std::uint64_t first = no_ticket,
-                       std::unique_ptr<cross_runtime_dependency> upstream = nullptr);
+                       std::unique_ptr<cross_runtime_dependency> upstream = nullptr,
+                       launch_errors* errors = nullptr);
   /// Takes the next `count` tickets for launches that have been enqueued together, and records one
   /// event behind all of them. Uses up `count` reservations. Returns the first ticket. Not for
   /// devices that report the failure of single tasks.
   ///
   /// `dependencies_function(i, first_ticket)` returns the dependencies of launch `i`, where launch
-  /// `j` has the ticket `first_ticket` + j. It must not throw, and is called under a lock.
-  /// `failure` and `first` are those of `submit`, for all of the launches.
+  /// `j` has the ticket `first_ticket` + j. `errors_function(set)` calls `set(i, errors)` for each
+  /// launch `i` with an error word, after which this call does not throw. Both must not throw, and
+  /// are called under a lock. `failure` and `first` are those of `submit`, for all of the launches.
   /// @throws error as `submit`
-  template <class DependenciesOf>
+  template <class DependenciesOf, class ErrorsOf>
   std::uint64_t submit_together(std::size_t count, const error* failure, std::uint64_t first,
-                                const DependenciesOf& dependencies_function) {
+                                const DependenciesOf& dependencies_function,
+                                const ErrorsOf& errors_function) {
     const std::lock_guard lock(submission_);
     reserved_ -= count;
     require_open();
@@ -128,6 +134,8 @@ class timeline {
       fill(first_ticket + i, first, dependencies_function(i, first_ticket));
     }
     device_.record(slot_of(last).event, last, native_);
+    errors_function(
+        [&](std::size_t i, launch_errors* errors) { slot_of(first_ticket + i).errors = errors; });
     for (auto ticket = first_ticket; ticket <= last; ++ticket) finish(ticket, last, failure);
     submitted_.store(last, std::memory_order_release);
     return first_ticket;
@@ -235,8 +243,12 @@ class timeline {
     std::uint64_t first = no_ticket;
     dependency_points dependencies;
     std::unique_ptr<cross_runtime_dependency> upstream;
-    /// Whether the failure of another ticket makes this one fail.
-    [[nodiscard]] bool depends() const noexcept { return !dependencies.empty() || upstream; }
+    launch_errors* errors = nullptr;  // until the ticket is settled
+    /// Whether this ticket may fail although its work has ended: because another one fails, or
+    /// because the work has found an error.
+    [[nodiscard]] bool depends() const noexcept {
+      return !dependencies.empty() || upstream || errors != nullptr;
+    }
   };
   /// The slots of the tickets from `start` until the first ticket of a larger ring. It never moves,
   /// and is freed together with all other rings.
@@ -279,7 +291,8 @@ class timeline {
   /// because it may hold the last share of another core, which must not be dropped under that lock.
   std::uint64_t take_ticket(dependency_points&& dependencies, const error* failure,
                             std::uint64_t first,
-                            std::unique_ptr<cross_runtime_dependency>& upstream);
+                            std::unique_ptr<cross_runtime_dependency>& upstream,
+                            launch_errors* errors);
   /// Advances at intervals while more than half of the newest ring is in use, and at every call
   /// once all of it is. Reservations do not count as use.
   void ask_now_and_then() noexcept;
@@ -304,6 +317,9 @@ class timeline {
   /// Determines whether the dependency on another runtime failed. False if that is not known yet.
   [[nodiscard]] bool settle_upstream(std::uint64_t ticket,
                                      const cross_runtime_dependency& upstream) noexcept;
+  /// Makes `ticket` fail if its work has found an error, and gives back the word. Not if it has
+  /// failed already: what it has found in the results of a failed launch is no error of its own.
+  void settle_errors(std::uint64_t ticket, slot& s, event_state state) noexcept;
   /// Drops the dependency of a slot on another runtime. Under `advancing_`.
   void let_go(slot& s) noexcept;
   /// `forget_upstream`, under `advancing_`.

@@ -85,7 +85,7 @@ void timeline::retire() noexcept {
     if (retired_.exchange(true, std::memory_order_acq_rel)) return;
     bool behind = false;
     try {
-      if (reserved) (void)take_ticket({}, nullptr, no_ticket, upstream);
+      if (reserved) (void)take_ticket({}, nullptr, no_ticket, upstream, nullptr);
       behind = reserved;
     } catch (...) {
       // The device is lost: `quiescent` tells whether work still runs.

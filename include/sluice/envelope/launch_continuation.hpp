@@ -8,6 +8,7 @@
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/export.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/launch_errors.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -95,6 +96,8 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   void time(launch_timestamps& timestamps, recycled_memory& memory) noexcept {
     timing_ = timestamps.prepare(memory);
   }
+  /// Gives the launch an error word, which fails it alone if its work finds an error.
+  void find_errors(launch_errors_owner&& errors) noexcept { errors_ = std::move(errors); }
   /// Steps 4 to 7 of a launch (docs/concepts/envelope_and_completion.md). Answers on every path.
   static void run(std::unique_ptr<launch_continuation> work, lane& lane,
                   const std::string& nvtx_label, closure_ref closure) noexcept;
@@ -143,6 +146,7 @@ class SLUICE_EXPORT launch_continuation final : public continuation {
   launch_timing timing_;
   lane_load& load_;                     // lives until the memory of the launch has been returned
   std::shared_ptr<reply_state> reply_;  // holds the output; given away with a successful reply
+  launch_errors_owner errors_;          // until the launch has a ticket
   std::shared_ptr<const void> batch_data_;  // what a common call uses; kept by one of its launches
   std::size_t commands_;
   reply_on reply_time_;

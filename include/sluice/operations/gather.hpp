@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/out_of_range_policy.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -19,10 +20,10 @@ namespace sluice {
 /// 8 dimensions. ONNX calls this Gather, NumPy `take`.
 ///
 /// Indices are of type i32 or i64, and negative ones count from the end. Their values are known to
-/// the device alone. On the host, an index out of range fails the request with `invalid_argument`,
-/// a text that begins with "indices", and an undefined Y. On a GPU, such an index is clamped to the
-/// nearest one in range. Nothing is read outside of X on either device. X without elements along an
-/// indexed dimension is refused, unless Y has no elements.
+/// the device alone. `out_of_range` states what becomes of one that is out of range: it is clamped
+/// to the nearest one in range, or the request fails with `invalid_argument`, a text that begins
+/// with "indices", and an undefined Y. Nothing is read outside of X in either case. X without
+/// elements along an indexed dimension is refused, unless Y has no elements.
 ///
 /// Elements are copied bit by bit. All operands have any strides. Y shares no bytes with X or the
 /// indices. The result is Y, a new row-major tensor if it is not given.
@@ -33,13 +34,16 @@ struct gather {
   operand x{};            ///< X, of any type and with at least one dimension
   operand indices{};      ///< of any shape; i32 or i64
   std::int64_t axis = 0;  ///< the indexed dimension; negative: from the last
-  operand y{};            ///< Y, of the type of X
+  out_of_range_policy out_of_range = out_of_range_policy::usual;  ///< of an index
+  operand y{};                                                    ///< Y, of the type of X
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &gather::x), input("indices", &gather::indices),
-                           parameter("axis", &gather::axis), output("y", &gather::y));
+                           parameter("axis", &gather::axis),
+                           parameter("out_of_range", &gather::out_of_range),
+                           output("y", &gather::y));
   }
 };
 
@@ -56,14 +60,17 @@ struct gather_elements {
   operand x{};            ///< X, of any type and with at least one dimension
   operand indices{};      ///< i32 or i64
   std::int64_t axis = 0;  ///< the indexed dimension; negative: from the last
-  operand y{};            ///< Y, of the type of X and the shape of the indices
+  out_of_range_policy out_of_range = out_of_range_policy::usual;  ///< of an index
+  operand y{};  ///< Y, of the type of X and the shape of the indices
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
-    return std::make_tuple(
-        input("x", &gather_elements::x), input("indices", &gather_elements::indices),
-        parameter("axis", &gather_elements::axis), output("y", &gather_elements::y));
+    return std::make_tuple(input("x", &gather_elements::x),
+                           input("indices", &gather_elements::indices),
+                           parameter("axis", &gather_elements::axis),
+                           parameter("out_of_range", &gather_elements::out_of_range),
+                           output("y", &gather_elements::y));
   }
 };
 
@@ -80,13 +87,15 @@ struct gather_nd {
   operand x{};                  ///< X, of any type and with at least one dimension
   operand indices{};            ///< of the shape [b, i, k]; i32 or i64
   std::int64_t batch_dims = 0;  ///< number of the dimensions b
-  operand y{};                  ///< Y, of the type of X
+  out_of_range_policy out_of_range = out_of_range_policy::usual;  ///< of an index
+  operand y{};                                                    ///< Y, of the type of X
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &gather_nd::x), input("indices", &gather_nd::indices),
                            parameter("batch_dims", &gather_nd::batch_dims),
+                           parameter("out_of_range", &gather_nd::out_of_range),
                            output("y", &gather_nd::y));
   }
 };

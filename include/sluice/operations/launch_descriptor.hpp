@@ -4,7 +4,9 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation_plan.hpp>
+#include <sluice/operations/out_of_range_policy.hpp>
 #include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/launch_errors.hpp>
 
 #include <array>
 #include <cstddef>
@@ -34,7 +36,25 @@ class SLUICE_EXPORT operation_launch {
   /// Completes the launch, before a successful reply. Called if `must_finish()`, on the completion
   /// thread. Must not block.
   virtual void finish() noexcept {}
+
+  error_word* errors = nullptr;  ///< the error word of the launch; nullptr: it has none
 };
+
+/// The kinds of devices on which a launch may find an error while it runs, such as an index that is
+/// out of range. There it has an `error_word`.
+enum class error_detection : std::uint8_t { none, on_host, everywhere };
+
+/// Whether launches on devices of this kind have an error word.
+[[nodiscard]] constexpr bool detects_errors(error_detection detection, device_kind kind) noexcept {
+  return detection == error_detection::everywhere ||
+         (detection == error_detection::on_host && kind == device_kind::host);
+}
+/// The devices on which indices that are out of range are errors.
+[[nodiscard]] constexpr error_detection detection_of(out_of_range_policy policy) noexcept {
+  if (policy == out_of_range_policy::clamp) return error_detection::none;
+  return policy == out_of_range_policy::error ? error_detection::everywhere
+                                              : error_detection::on_host;
+}
 
 /// What is known of a launch before it is made.
 struct launch_facts {
@@ -42,6 +62,9 @@ struct launch_facts {
   std::size_t commands = 1;             ///< the most device commands, without those of the plan
   /// The work beyond one unit for each element of the operands; see `request_limits`.
   double work = 0;
+  /// Where the launch needs an error word, because it may find an error; see
+  /// `launch_of::index_errors`. Such launches are in no batch of `batch_functions`.
+  error_detection errors = error_detection::none;
 };
 /// The work of sums of products. Libraries compute about 32 products in the time of one element.
 [[nodiscard]] constexpr double work_of_products(double count) noexcept {
@@ -63,6 +86,8 @@ struct launch_memory {
   operation_launch* own = nullptr;       ///< what `begin` has made; nullptr if there is no `begin`
   /// Of a batch, what `begin` has made for each of its launches.
   std::span<operation_launch* const> members{};
+  error_word* errors = nullptr;  ///< nullptr if the launch looks for no errors
+  std::uint32_t step = 0;        ///< of a program, for errors
 };
 
 /// Memory for the call of anything that can be launched.
@@ -136,6 +161,11 @@ class SLUICE_EXPORT launch_descriptor {
   /// Enqueues a call on the lane's stream.
   virtual void enqueue(lane_libraries& libraries, const call_storage& call,
                        const launch_memory& memory) const = 0;
+  /// The names by which errors of a launch with this plan refer to operands.
+  [[nodiscard]] virtual std::shared_ptr<const detail::error_names> names_of_errors(
+      const operation_plan* /*plan*/) const {
+    return nullptr;
+  }
   /// How its launches are made together; nullptr if they never are.
   [[nodiscard]] virtual const batch_descriptor* batches() const noexcept { return nullptr; }
 

@@ -63,6 +63,8 @@ class launch_of {
       : plan_(memory.plan),
         workspace_(memory.workspace),
         launch_(memory.own),
+        errors_(memory.errors),
+        step_(memory.step),
         knows_types_(!memory.types.empty()) {
     auto count = addresses_.size();
     if constexpr (has_list) {
@@ -99,6 +101,15 @@ class launch_of {
   /// The number of operands in the list.
   [[nodiscard]] std::size_t size(std::vector<operand> Operation::*) const noexcept {
     return list_size_;
+  }
+  /// Reports indices in an operand that are out of range; see `index_report`. The call states in
+  /// its `facts` where the launch looks for such errors. Elsewhere nothing is reported.
+  ///
+  ///     launch_facts facts() const { return {.errors = error_detection::everywhere}; }
+  [[nodiscard]] index_report index_errors(operand Operation::*member) const noexcept {
+    constexpr auto members = detail::operand_members<Operation>();
+    const auto i = std::find(members.begin(), members.end(), member) - members.begin();
+    return {errors_, step_, static_cast<std::uint32_t>(i)};
   }
   /// The plan of the launch, which is of type `Plan`.
   template <class Plan>
@@ -142,6 +153,8 @@ class launch_of {
   const operation_plan* plan_;
   void* workspace_;
   operation_launch* launch_;
+  error_word* errors_;
+  std::uint32_t step_;
   bool knows_types_;
   std::array<element_type, capacity> types_{};
 };
@@ -261,7 +274,9 @@ struct operation_functions {
 
 /// The descriptor of an operation, made from its functions.
 template <class Operation, class Call>
-class typed_operation_descriptor final : public operation_descriptor, private batch_descriptor {
+class typed_operation_descriptor final : public operation_descriptor,
+                                         private batch_descriptor,
+                                         private detail::error_names {
   static_assert(std::is_trivially_copyable_v<Call>,
                 "the call of an operation must be trivially copyable: numbers and structs of "
                 "numbers, and no string, vector or tensor");
@@ -358,6 +373,13 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
       functions_.enqueue(libraries, typed(call), launch);
     }
   }
+  std::shared_ptr<const detail::error_names> names_of_errors(const operation_plan*) const override {
+    return {std::shared_ptr<void>(), static_cast<const detail::error_names*>(this)};
+  }
+  std::string_view operand_name(std::size_t number) const noexcept override {
+    constexpr auto members = detail::operand_members<Operation>();
+    return number < members.size() ? detail::name_of_operand(members[number]) : std::string_view();
+  }
   const batch_descriptor* batches() const noexcept override {
     // The members of a batch have equal numbers of operands.
     return functions_.batches.most != nullptr && !detail::has_operand_list<Operation>() ? this
@@ -396,7 +418,14 @@ class typed_operation_descriptor final : public operation_descriptor, private ba
 
  private:
   std::size_t most_in_batch(const call_storage& call) const noexcept override {
+    if constexpr (requires { typed(call).facts(); }) {
+      // A batch has no word for each of its launches.
+      if (typed(call).facts().errors != error_detection::none) return 0;
+    }
     return functions_.batches.most(typed(call));
+  }
+  std::string name(std::uint32_t, std::uint32_t operand) const override {
+    return std::string(operand_name(operand));
   }
   std::size_t batch_alignment() const noexcept override { return functions_.batches.alignment; }
   std::shared_ptr<operation_launch> begin_batch(lane_libraries& libraries,

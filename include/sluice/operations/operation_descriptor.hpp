@@ -33,6 +33,9 @@ class SLUICE_EXPORT operation_descriptor : public launch_descriptor {
   [[nodiscard]] virtual std::optional<error> try_infer(const void* operation, inference& inference,
                                                        call_storage& call) const noexcept = 0;
 
+  /// The name of operand `number`, counted without those of a list, as an `index_report` has it.
+  [[nodiscard]] virtual std::string_view operand_name(std::size_t number) const noexcept = 0;
+
   /// Whether launches with these calls, which may be in batches, may be in the same one.
   [[nodiscard]] virtual bool share_batch(const call_storage& a,
                                          const call_storage& b) const noexcept = 0;

@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/out_of_range_policy.hpp>
 #include <sluice/operations/roi_pooling.hpp>
 
 #include <cstdint>
@@ -29,10 +30,11 @@ namespace sluice {
 /// without samples is 0. This is RoiAlign of ONNX (opset 16 and 22).
 ///
 /// Types: f16, bf16, f32 and f64, for X and Y the same, and for the regions any. If one of them is
-/// f64, samples are computed in f64, otherwise in f32. Batch indices are of type i32 or i64. One
-/// that is out of range fails the launch with `invalid_argument` on the host, and a GPU takes the
-/// nearest image instead. All strides are allowed. Y shares no bytes with the inputs. The result is
-/// Y, a new row-major tensor if it is not given.
+/// f64, samples are computed in f64, otherwise in f32. Batch indices are of type i32 or i64, and
+/// `out_of_range` states what becomes of one that is out of range: the nearest image is taken, or
+/// the request fails with `invalid_argument` and a text that begins with "batch_indices". All
+/// strides are allowed. Y shares no bytes with the inputs. The result is Y, a new row-major tensor
+/// if it is not given.
 struct roi_align {
   operand x{};                              ///< X
   operand rois{};                           ///< the regions
@@ -43,7 +45,8 @@ struct roi_align {
   double spatial_scale = 1;                 ///< of X to the regions' coordinates
   roi_pooling mode = roi_pooling::average;  ///< what samples become
   bool half_pixel = true;                   ///< whether coordinates lose 1/2
-  operand y{};                              ///< Y
+  out_of_range_policy out_of_range = out_of_range_policy::usual;  ///< of a batch index
+  operand y{};                                                    ///< Y
 
   /// All members, in order.
   template <class = void>
@@ -54,7 +57,8 @@ struct roi_align {
         parameter("width", &roi_align::width),
         parameter("sampling_ratio", &roi_align::sampling_ratio),
         parameter("spatial_scale", &roi_align::spatial_scale), parameter("mode", &roi_align::mode),
-        parameter("half_pixel", &roi_align::half_pixel), output("y", &roi_align::y));
+        parameter("half_pixel", &roi_align::half_pixel),
+        parameter("out_of_range", &roi_align::out_of_range), output("y", &roi_align::y));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/out_of_range_policy.hpp>
 #include <sluice/operations/scatter_combine.hpp>
 
 #include <cstdint>
@@ -25,9 +26,9 @@ namespace sluice {
 /// is Y, a new row-major tensor if it is not given.
 ///
 /// Indices are of type i32 or i64, and negative ones count from the end. Their values are known to
-/// the device alone. On the host, an index out of range fails the request with `invalid_argument`,
-/// a text that begins with "indices", and an undefined Y. On a GPU, such an index is clamped to the
-/// nearest one in range. No memory outside of the operands changes on either device.
+/// the device alone. `out_of_range` states what becomes of one that is out of range: it is clamped
+/// to the nearest one in range, or the request fails with `invalid_argument`, a text that begins
+/// with "indices", and an undefined Y. No memory outside of the operands changes in either case.
 ///
 /// The order of several updates of one element: on the host, and on a GPU with `deterministic`,
 /// that of the indices in row-major order. Otherwise a GPU takes them in any order: `set` leaves
@@ -45,7 +46,8 @@ struct scatter_elements {
   std::int64_t axis = 0;  ///< the indexed dimension; negative: from the last
   scatter_combine combine = scatter_combine::set;  ///< what becomes of an element and an update
   bool deterministic = false;  ///< whether a GPU makes updates in the order of the indices
-  operand y{};                 ///< Y, of the type and the shape of X
+  out_of_range_policy out_of_range = out_of_range_policy::usual;  ///< of an index
+  operand y{};  ///< Y, of the type and the shape of X
 
   /// All members, in order.
   template <class = void>
@@ -55,6 +57,7 @@ struct scatter_elements {
         input("updates", &scatter_elements::updates), parameter("axis", &scatter_elements::axis),
         parameter("combine", &scatter_elements::combine),
         parameter("deterministic", &scatter_elements::deterministic),
+        parameter("out_of_range", &scatter_elements::out_of_range),
         output("y", &scatter_elements::y));
   }
 };
@@ -75,7 +78,8 @@ struct scatter_nd {
   operand updates{};                               ///< of the type of X and the shape [i, c]
   scatter_combine combine = scatter_combine::set;  ///< what becomes of an element and an update
   bool deterministic = false;  ///< whether a GPU makes updates in the order of the indices
-  operand y{};                 ///< Y, of the type and the shape of X
+  out_of_range_policy out_of_range = out_of_range_policy::usual;  ///< of an index
+  operand y{};  ///< Y, of the type and the shape of X
 
   /// All members, in order.
   template <class = void>
@@ -83,7 +87,8 @@ struct scatter_nd {
     return std::make_tuple(
         input("x", &scatter_nd::x), input("indices", &scatter_nd::indices),
         input("updates", &scatter_nd::updates), parameter("combine", &scatter_nd::combine),
-        parameter("deterministic", &scatter_nd::deterministic), output("y", &scatter_nd::y));
+        parameter("deterministic", &scatter_nd::deterministic),
+        parameter("out_of_range", &scatter_nd::out_of_range), output("y", &scatter_nd::y));
   }
 };
 

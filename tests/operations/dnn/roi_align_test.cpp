@@ -226,13 +226,19 @@ TEST_P(roi_aligns, of_images_that_do_not_exist) {
   rois.set(std::vector<float>{0, 0, 1, 1});
   auto images = make_contiguous(element_type::i64, {2});
   images.set(std::vector<std::int64_t>{-1, 2});
-  const roi_align op{.x = x.view(), .rois = rois.view(), .batch_indices = images.view()};
-  if (runtime().device().id().kind == device_kind::host) {
-    EXPECT_TRUE(throws(errc::invalid_argument, "batch_indices: -1 is out of range",
-                       [&] { (void)run(test_executor(), op); }));
-  } else {
-    expect_elements(run(test_executor(), op),
-                    [](const extents& i) { return number(i[0] == 0 ? 3 : 5); });
+  const bool is_host = runtime().device().id().kind == device_kind::host;
+  roi_align op{.x = x.view(), .rois = rois.view(), .batch_indices = images.view()};
+  for (const auto policy :
+       {out_of_range_policy::usual, out_of_range_policy::clamp, out_of_range_policy::error}) {
+    op.out_of_range = policy;
+    const bool is_usual = policy == out_of_range_policy::usual;
+    if (is_usual ? is_host : policy == out_of_range_policy::error) {
+      EXPECT_TRUE(throws(errc::invalid_argument, "is out of range for the extent 2",
+                         [&] { (void)run(test_executor(), op); }));
+    } else {
+      expect_elements(run(test_executor(), op),
+                      [](const extents& i) { return number(i[0] == 0 ? 3 : 5); });
+    }
   }
 }
 

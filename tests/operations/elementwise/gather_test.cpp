@@ -157,12 +157,17 @@ TEST_P(gathers, indices_out_of_range) {
     auto indices = make_contiguous(element_type::i64, {4});
     indices.set(std::vector<std::int64_t>{index});
     const auto clamped = index < 0 ? 0 : 4;
-    const auto expect_clamped = [&](const auto& operation, const auto& expected) {
-      if (is_host) {
-        EXPECT_TRUE(throws(errc::invalid_argument, "indices: " + std::to_string(index),
-                           [&] { (void)run(test_executor(), operation); }));
-      } else {
-        expect_elements(run(test_executor(), operation), expected);
+    const auto expect_clamped = [&](auto operation, const auto& expected) {
+      for (const auto policy :
+           {out_of_range_policy::usual, out_of_range_policy::clamp, out_of_range_policy::error}) {
+        operation.out_of_range = policy;
+        const bool is_usual = policy == out_of_range_policy::usual;
+        if (is_usual ? is_host : policy == out_of_range_policy::error) {
+          EXPECT_TRUE(throws(errc::invalid_argument, "indices: " + std::to_string(index),
+                             [&] { (void)run(test_executor(), operation); }));
+        } else {
+          expect_elements(run(test_executor(), operation), expected);
+        }
       }
     };
     expect_clamped(gather{.x = x.view(), .indices = indices.view()}, [&](const extents& i) {

@@ -255,14 +255,19 @@ TEST_P(scatters, indices_out_of_range) {
   for (const std::int64_t index : {4, -5}) {
     auto indices = make_contiguous(element_type::i64, {1});
     indices.set(std::vector<std::int64_t>{index});
-    const auto expect_clamped = [&](const auto& operation) {
-      if (is_host) {
-        EXPECT_TRUE(throws(errc::invalid_argument, "indices: " + std::to_string(index),
-                           [&] { (void)run(test_executor(), operation); }));
-      } else {
-        expect_elements(run(test_executor(), operation), [&](const extents& i) {
-          return i[0] == (index < 0 ? 0 : 3) ? updates[{0}] : x[i];
-        });
+    const auto expect_clamped = [&](auto operation) {
+      for (const auto policy :
+           {out_of_range_policy::usual, out_of_range_policy::clamp, out_of_range_policy::error}) {
+        operation.out_of_range = policy;
+        const bool is_usual = policy == out_of_range_policy::usual;
+        if (is_usual ? is_host : policy == out_of_range_policy::error) {
+          EXPECT_TRUE(throws(errc::invalid_argument, "indices: " + std::to_string(index),
+                             [&] { (void)run(test_executor(), operation); }));
+        } else {
+          expect_elements(run(test_executor(), operation), [&](const extents& i) {
+            return i[0] == (index < 0 ? 0 : 3) ? updates[{0}] : x[i];
+          });
+        }
       }
     };
     expect_clamped(

@@ -397,6 +397,8 @@ operation_mutations roi_mutations() {
   mutations_of<roi_align> mutations(valid_roi_align);
   mutations.required("x", &roi_align::x);
   mutations.required("rois", &roi_align::rois);
+  mutations.value(&roi_align::out_of_range, "no policy", "out_of_range",
+                  static_cast<out_of_range_policy>(3));
   mutations.required("batch_indices", &roi_align::batch_indices);
   mutations.output("y", &roi_align::y, i32);
   mutations.aliasing("y", &roi_align::y, "x", &roi_align::x);

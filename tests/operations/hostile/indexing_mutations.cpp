@@ -26,6 +26,8 @@ void add_indices(mutations_of<Operation>& mutations) {
   mutations.required("x", &Operation::x);
   mutations.required("indices", &Operation::indices);
   mutations.output("y", &Operation::y, u8);
+  mutations.value(&Operation::out_of_range, "no policy", "out_of_range",
+                  static_cast<out_of_range_policy>(3));
   mutations.aliasing("y", &Operation::y, "x", &Operation::x);
   mutations.aliasing("y", &Operation::y, "indices", &Operation::indices);
   for (const auto type : {boolean, u8, i16, u32, u64, f32, c64}) {

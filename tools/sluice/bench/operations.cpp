@@ -230,24 +230,43 @@ class operation_suite {
         requests(elementwise, std::vector{concatenate{.x = {halves, halves}, .axis = 0, .y = y}}));
   }
 
-  /// Eight element-wise steps as a program.
+  /// Eight element-wise steps as a program, fused and one by one.
   void measure_steps() {
     const auto x = random({sizes_.elements});
-    program_builder builder;
-    auto value = builder.input("x");
-    value = builder.add("scaled", affine{.x = value, .factor = 0.5, .offset = 0.25});
-    value = builder.add("exp", exp(value));
-    value = builder.add("sum", add(value, value));
-    value = builder.add("sqrt", sqrt(value));
-    value = builder.add("tanh", tanh(value));
-    value = builder.add("product", multiply(value, value));
-    value = builder.add("relu", relu(value));
-    value = builder.add("shifted", affine{.x = value, .factor = 2, .offset = -1});
-    const auto steps = std::move(builder).build({value});
-    beside_copy(
-        "steps", fmt::format("{} Mi {}", sizes_.elements >> 20, to_string(sizes_.type)),
-        2 * x.bytes(), "8 element-wise steps",
-        requests<tensors>(session_.device().programs(), std::vector{sluice::run{steps, {x}}}));
+    const auto y = random({sizes_.elements});
+    const auto programs = session_.device().programs();
+    const auto run_of = [&](bool fuse) {
+      program_builder builder;
+      auto value = builder.input("x");
+      value = builder.add("scaled", affine{.x = value, .factor = 1.5, .offset = 0.25});
+      value = builder.add("positive", relu(value));
+      value = builder.add("square", multiply(value, value));
+      value = builder.add("root", sqrt(value));
+      value = builder.add("negative", negate(value));
+      value = builder.add("sum", add(value, value));
+      value = builder.add("magnitude", abs(value));
+      value = builder.add("shifted", affine{.x = value, .factor = 0.5, .offset = -0.25});
+      return sluice::run{std::move(builder).build({value}, {.fuse = fuse}), {x}, {y}};
+    };
+    const auto fused = run_of(true);
+    const prepare description{
+        .what = fused.what, .inputs = {tensor_spec::of(x)}, .outputs = {tensor_spec::of(y)}};
+    // A GPU has the kernel a moment after the first run.
+    std::string reason;
+    do {
+      (void)session_.ask<tensors>(programs, fused);
+      reason = session_.ask<prepared>(programs, description).not_fused;
+    } while (reason == "the kernels are being compiled");
+    const auto bytes = x.bytes() + y.bytes();
+    paired_rounds ways(run_, "steps",
+                       fmt::format("8 element-wise steps, {} Mi {}", sizes_.elements >> 20,
+                                   to_string(sizes_.type)),
+                       {.unit = "GB/s", .pieces_per_second = 1e9 / static_cast<double>(bytes)});
+    add_way(ways, copy_name, copies(bytes));
+    add_way(ways, "fused" + (reason.empty() ? "" : ", but " + reason),
+            requests<tensors>(programs, std::vector{fused}));
+    add_way(ways, "one by one", requests<tensors>(programs, std::vector{run_of(false)}));
+    ways.measure();
   }
 
   /// Images of bytes, resized and normalised.

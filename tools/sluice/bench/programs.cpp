@@ -106,60 +106,12 @@ void measure_many(bench_run& run) {
   }
 }
 
-/// Eight element-wise steps over a large vector, fused and one by one, beside a copy of it.
-void measure_fused(bench_run& run, element_type type, const char* name) {
-  constexpr std::int64_t large = std::int64_t{64} << 20;
-  constexpr std::int64_t small = std::int64_t{4} << 20;
-  constexpr std::size_t in_flight = 4;
-  auto& current = run.current;
-  const bool on_host = run.runtime().device().id().kind == device_kind::host;
-  const auto count = on_host ? small : large;
-  const auto elementwise = current.device().elementwise();
-  const auto programs = current.device().programs();
-  const auto x =
-      current.ask<tensor>(elementwise, cast{.x = random_tensor(current, {count}), .type = type});
-  const auto y = current.ask<tensor>(elementwise, strided_copy{.x = x});
-  const auto steps = [&](bool fuse) {
-    program_builder p;
-    auto value = p.add("scaled", affine{.x = p.input("x"), .factor = 1.5, .offset = 0.25});
-    value = p.add("positive", relu(value));
-    value = p.add("square", multiply(value, value));
-    value = p.add("root", sqrt(value));
-    value = p.add("negative", negate(value));
-    value = p.add("sum", add(value, value));
-    value = p.add("magnitude", abs(value));
-    value = p.add("shifted", affine{.x = value, .factor = 0.5, .offset = -0.25});
-    return std::move(p).build({value}, {.capture = capture_policy::never, .fuse = fuse});
-  };
-  const std::vector copies{strided_copy{.x = x, .y = y}};
-  const std::vector fused{sluice::run{steps(true), {x}, {y}}};
-  const std::vector single{sluice::run{steps(false), {x}, {y}}};
-  const prepare described{
-      .what = fused[0].what, .inputs = {tensor_spec::of(x)}, .outputs = {tensor_spec::of(y)}};
-  // A GPU has the kernel a moment after the first run.
-  std::string reason;
-  do {
-    (void)current.ask<tensors>(programs, fused[0]);
-    reason = current.ask<prepared>(programs, described).not_fused;
-  } while (reason == "the kernels are being compiled");
-
-  paired_rounds ways(run, std::string("fused/") + name,
-                     fmt::format("eight element-wise steps over {} Mi {}", count >> 20, name));
-  ways.add("a copy", sending(make_load<tensor>(current, elementwise, copies, 1, in_flight)));
-  ways.add("fused" + (reason.empty() ? "" : ", but " + reason),
-           sending(make_load<tensors>(current, programs, fused, 1, in_flight)));
-  ways.add("one by one", sending(make_load<tensors>(current, programs, single, 1, in_flight)));
-  ways.measure();
-}
-
 }  // namespace
 
 void bench_programs(bench_run& run) {
   measure_program<mel_steps>(run);
   measure_program<small_steps>(run);
   measure_many(run);
-  measure_fused(run, element_type::f32, "f32");
-  measure_fused(run, element_type::f16, "f16");
   run.report.set_library(run.library_of<rfft>() + ", " + run.library_of<gemm>());
 }
 
