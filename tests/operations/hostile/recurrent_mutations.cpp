@@ -133,7 +133,7 @@ operation_mutations mutations_of_layer() {
   mutations.output("y_h", &Operation::y_h, c64);
   mutations.aliasing("y_h", &Operation::y_h, "x", &Operation::x);
   mutations.aliasing("y_h", &Operation::y_h, "initial_h", &Operation::initial_h);
-  mutations.aliasing("y_h", &Operation::y_h, "y", &Operation::y);
+  mutations.aliasing("y", &Operation::y, "y_h", &Operation::y_h);
   for (const int value : {3, 255}) {
     mutations.value(&Operation::direction, "direction " + std::to_string(value), "direction",
                     static_cast<recurrent_direction>(value));
