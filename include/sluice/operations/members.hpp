@@ -167,6 +167,20 @@ template <class Operation, class T>
   std::apply([&](const auto&... member) { (compare(member), ...); }, Operation::members());
   return index;
 }
+/// The name of the operand member with this number, as `operand_index` counts; empty if there is
+/// none.
+template <class Operation>
+[[nodiscard]] constexpr std::string_view operand_name(std::size_t number) noexcept {
+  std::string_view name;
+  std::size_t index = 0;
+  const auto compare = [&](const auto& member) {
+    if constexpr (points_to_operand<decltype(member.pointer)>) {
+      if (index++ == number) name = member.name;
+    }
+  };
+  std::apply([&](const auto&... member) { (compare(member), ...); }, Operation::members());
+  return name;
+}
 /// The number of operand members before the list of an operation.
 template <class Operation>
 [[nodiscard]] constexpr std::size_t operands_before_list() {

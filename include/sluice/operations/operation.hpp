@@ -107,9 +107,7 @@ class launch_of {
   ///
   ///     launch_facts facts() const { return {.errors = error_detection::everywhere}; }
   [[nodiscard]] index_report index_errors(operand Operation::*member) const noexcept {
-    constexpr auto members = detail::operand_members<Operation>();
-    const auto i = std::find(members.begin(), members.end(), member) - members.begin();
-    return {errors_, step_, static_cast<std::uint32_t>(i)};
+    return {errors_, step_, static_cast<std::uint32_t>(detail::operand_index(member))};
   }
   /// The plan of the launch, which is of type `Plan`.
   template <class Plan>
@@ -377,8 +375,7 @@ class typed_operation_descriptor final : public operation_descriptor,
     return {std::shared_ptr<void>(), static_cast<const detail::error_names*>(this)};
   }
   std::string_view operand_name(std::size_t number) const noexcept override {
-    constexpr auto members = detail::operand_members<Operation>();
-    return number < members.size() ? detail::name_of_operand(members[number]) : std::string_view();
+    return detail::operand_name<Operation>(number);
   }
   const batch_descriptor* batches() const noexcept override {
     // The members of a batch have equal numbers of operands.
