@@ -28,6 +28,7 @@ namespace {
 /// Whether this build computes an operation on devices of a kind.
 bool is_available(const operation_mutations& operation, device_kind kind) {
   // Only convolutions need a library that the build may not have.
+  if (operation.descriptor == nullptr) return true;
   const auto name = operation.descriptor->name();
   const bool needs_library =
       name == "conv2d" || name == "convolution" || name == "transposed_convolution";
