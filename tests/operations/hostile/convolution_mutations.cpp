@@ -90,7 +90,7 @@ void add_geometry(mutations_of<conv2d>& mutations) {
 
 /// What is wrong with the operands of any convolution.
 template <class Operation>
-void add_operands(mutations_of<Operation>& mutations) {
+void add_convolution_operands(mutations_of<Operation>& mutations) {
   mutations.required("x", &Operation::x);
   mutations.required("w", &Operation::w);
   mutations.memory("bias", &Operation::bias);
@@ -138,7 +138,7 @@ void add_operands(mutations_of<Operation>& mutations) {
 
 operation_mutations conv2d_mutations() {
   mutations_of<conv2d> mutations(valid_conv2d);
-  add_operands(mutations);
+  add_convolution_operands(mutations);
   mutations.add("a bias for one more filter", bad, "bias", [](conv2d& c, bench& test_bench) {
     c.bias = test_bench.make(f32, {c.w.value().shape()[0] + 1});
   });
@@ -228,7 +228,7 @@ void add_list(mutations_of<Operation>& mutations, const std::string& name,
 template <class Operation>
 operation_mutations convolution_mutations_of() {
   mutations_of<Operation> mutations(valid_convolution<Operation>);
-  add_operands(mutations);
+  add_convolution_operands(mutations);
   add_list(mutations, "strides", &Operation::strides, {0, -1, least});
   add_list(mutations, "before", &Operation::before, {-1, least, most});
   add_list(mutations, "after", &Operation::after, {-1, least, most});
