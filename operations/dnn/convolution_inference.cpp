@@ -166,7 +166,13 @@ convolution_call infer_convolution(const convolution_request& op, inference& inf
   require_enumerator("math", op.math, math_mode::tf32);
   const auto shape = convolution_result(x.shape, w.shape, op.geometry);
   inference.couple_from(op.x, 1);
-  inference.couple_from(op.w, op.geometry.groups == 1 && !op.geometry.is_transposed ? 1 : 0);
+  // Each filter has a channel of Y of its own, except in groups.
+  if (op.geometry.groups == 1 && op.geometry.is_transposed) {
+    inference.couple(op.w, 0);
+    inference.couple_from(op.w, 2);
+  } else {
+    inference.couple_from(op.w, op.geometry.groups == 1 ? 1 : 0);
+  }
   if (op.bias) check_bias(inference, op.bias, x.type, shape[1], op.geometry.is_transposed);
   if (op.residual) check_residual(inference, op.residual, x.type, shape);
   const bool multiplies = x.size() != 0 && w.size() != 0;

@@ -13,14 +13,15 @@
 namespace sluice::operations {
 
 /// Cubic convolution: the weight of an element at a distance of at least 0 (R. Keys, "Cubic
-/// Convolution Interpolation for Digital Image Processing", 1981).
+/// Convolution Interpolation for Digital Image Processing", 1981). Its polynomials are factored, so
+/// that nothing cancels near their zeros at 1 and 2.
 template <class T>
 [[nodiscard]] SLUICE_HOST_DEVICE inline T cubic_weight(T distance, T a) noexcept {
   if (distance <= T(1)) {
-    return ((a + T(2)) * distance - (a + T(3))) * distance * distance + T(1);
+    return (T(1) - distance) * (T(1) + distance - (a + T(2)) * distance * distance);
   }
   if (distance >= T(2)) return T(0);
-  return ((a * distance - T(5) * a) * distance + T(8) * a) * distance - T(4) * a;
+  return a * (distance - T(1)) * (distance - T(2)) * (distance - T(2));
 }
 
 /// How the results along an axis lie among the elements of x.

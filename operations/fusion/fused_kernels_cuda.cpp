@@ -60,6 +60,7 @@ class generated_kernel final : public fused_kernel {
  public:
   generated_kernel(lane_libraries& libraries, std::shared_ptr<const operations::fused_map> map)
       : map_(std::move(map)) {
+    (void)libraries.get<kernel_client>();
     const auto source = operations::source_of(*map_);
     code_ = code_of(source.text, libraries.runtime().device().info().compute_capability);
     const auto threads = (map_->layout.count + source.width - 1) / source.width;

@@ -55,8 +55,19 @@ class kernel_builder {
     } catch (...) {
       code->refuse("there is no thread that compiles kernels");
     }
-    changed_.notify_one();
+    changed_.notify_all();
     return code;
+  }
+
+  void add_client() {
+    const std::lock_guard lock(mutex_);
+    ++clients_;
+    changed_.notify_all();
+  }
+  void remove_client() {
+    std::unique_lock lock(mutex_);
+    --clients_;
+    changed_.wait(lock, [&] { return clients_ != 0 || !compiles_; });
   }
 
  private:
@@ -84,15 +95,15 @@ class kernel_builder {
     bool is_registered = false;
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return ends_ || !todo_.empty(); });
+      changed_.wait(lock, [&] { return ends_ || (clients_ != 0 && !todo_.empty()); });
       if (ends_) return;
       const auto next = std::move(todo_.front());
       todo_.pop_front();
+      compiles_ = true;
       lock.unlock();
       try {
         load_kernel_compiler();
-        // The process must not destroy the compiler while it is at work. What is registered last is
-        // called first.
+        // A process may end without closing its devices. What is registered last is called first.
         if (!std::exchange(is_registered, true)) (void)std::atexit([] { instance().end(); });
         auto bytes = compile_kernel(next.key->second, next.key->first);
         cache_.keep(origin_of(*next.key), bytes);
@@ -101,6 +112,8 @@ class kernel_builder {
         refuse(*next.code);
       }
       lock.lock();
+      compiles_ = false;
+      changed_.notify_all();
     }
   }
   static void refuse(kernel_code& code) noexcept {
@@ -115,7 +128,7 @@ class kernel_builder {
       const std::lock_guard lock(mutex_);
       ends_ = true;
     }
-    changed_.notify_one();
+    changed_.notify_all();
     thread_.join();
   }
 
@@ -124,11 +137,18 @@ class kernel_builder {
   std::condition_variable changed_;
   std::map<key_type, std::shared_ptr<kernel_code>> codes_;
   std::deque<job> todo_;
+  std::size_t clients_ = 0;
+  bool compiles_ = false;
   bool ends_ = false;
   std::thread thread_;
 };
 
 }  // namespace
+
+kernel_client::kernel_client() { kernel_builder::instance().add_client(); }
+kernel_client::~kernel_client() {
+  kernel_builder::instance().remove_client();
+}
 
 std::shared_ptr<const kernel_code> code_of(const std::string& text, int architecture) {
   return kernel_builder::instance().code_of(text, architecture);

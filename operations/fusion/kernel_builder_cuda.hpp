@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/runtime/device_runtime.hpp>
+#include <sluice/runtime/stream.hpp>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -34,9 +37,22 @@ class kernel_code {
   std::string refusal_;
 };
 
+/// A lane whose programs may need kernels. Nothing is compiled while there is none, so that a
+/// process that has closed its devices may end: at its end, the compiler is destroyed.
+class kernel_client {
+ public:
+  kernel_client();
+  /// For `lane_libraries`.
+  kernel_client(device_runtime&, stream_ref) : kernel_client() {}
+  kernel_client(const kernel_client&) = delete;
+  kernel_client& operator=(const kernel_client&) = delete;
+  /// If no other lane is left, waits for the kernel that is being compiled.
+  ~kernel_client();
+};
+
 /// The code of the kernel with the text `text` for GPUs of a compute capability. What the process
 /// or the disk has is there at once. Otherwise one thread of the process compiles it, one kernel
-/// after the other. Thread-safe.
+/// after the other, while there is a `kernel_client`. Thread-safe.
 [[nodiscard]] std::shared_ptr<const kernel_code> code_of(const std::string& text, int architecture);
 
 }  // namespace sluice::cuda

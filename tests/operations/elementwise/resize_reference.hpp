@@ -16,7 +16,7 @@ namespace sluice::test {
 struct weighted_element {
   std::int64_t index;
   long double weight;
-  long double error = 0.02L;  ///< of the weight, in roundings, because the position is rounded
+  long double error = 0.05L;  ///< of the weight, in roundings, because the position is rounded
 };
 
 /// One axis of a resized tensor: number `number` of the operation, from `extent` to `size`

@@ -117,7 +117,7 @@ class resize_operation : public elementwise_test {
           self(self, place, k + 1, weight * each.weight, std::max(error, each.error));
         }
       };
-      add(add, index, 0, 1, 0.02L);
+      add(add, index, 0, 1, weighted_element{}.error);
       if (is_cropped) wanted = magnitude = op.extrapolation;
       return near(type, computed.real(), wanted, magnitude, count);
     });

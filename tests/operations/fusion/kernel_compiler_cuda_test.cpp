@@ -218,6 +218,7 @@ TEST_F(kernel_compiler_cuda, refuses_what_is_no_kernel_and_no_gpu) {
 TEST_F(kernel_compiler_cuda, compiles_in_another_thread) {
   const auto map = map_of({storage::f32}, {call_of<cast_call>({storage::f16, storage::f32})});
   const auto text = source_of(map).text;
+  const cuda::kernel_client client;
   const auto code = cuda::code_of(text, 90);
   EXPECT_EQ(cuda::code_of(text, 90), code);
   const auto refused = cuda::code_of("no kernel", 90);
