@@ -145,7 +145,9 @@ class kernel_builder {
 
 }  // namespace
 
-kernel_client::kernel_client() { kernel_builder::instance().add_client(); }
+kernel_client::kernel_client() {
+  kernel_builder::instance().add_client();
+}
 kernel_client::~kernel_client() {
   kernel_builder::instance().remove_client();
 }
