@@ -16,7 +16,7 @@ namespace sluice::test {
 namespace {
 
 /// A service that answers with the sum of the first results of a program.
-class answers : public session_test {
+class converted_answers : public session_test {
  protected:
   static program doubled() {
     program_builder p;
@@ -40,12 +40,12 @@ class answers : public session_test {
   }
 };
 
-TEST_P(answers, are_converted_results) {
+TEST_P(converted_answers, are_converted_results) {
   const auto service = summing(doubled());
   EXPECT_EQ(s().ask<std::int32_t>(service, host_tensor(std::vector<float>{1, 2, 3})), 12);
 }
 
-TEST_P(answers, are_the_error_of_the_request_or_of_the_conversion) {
+TEST_P(converted_answers, are_the_error_of_the_request_or_of_the_conversion) {
   const auto service = summing(doubled());
   const auto send = [&](std::vector<float> values) {
     return s().ask<std::int32_t>(service, host_tensor(std::move(values)));
@@ -58,7 +58,7 @@ TEST_P(answers, are_the_error_of_the_request_or_of_the_conversion) {
   EXPECT_EQ(send({4}), 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(devices, answers, every_device(), parameter_name);
+INSTANTIATE_TEST_SUITE_P(devices, converted_answers, every_device(), parameter_name);
 
 }  // namespace
 }  // namespace sluice::test
