@@ -360,7 +360,7 @@ mistakes elementwise_mistakes(session& s, session& elsewhere) {
     r.window = memory.subspan(0, 4);
   });
   frame.add_operand<float>(s, elsewhere, "signal", &frame_signal::signal, false, true);
-  frame.add_operand<float>(s, elsewhere, "window", &frame_signal::window, true);
+  frame.add_operand<float>(s, elsewhere, "window", &frame_signal::window, true, true);
   frame.add_operand<float>(s, elsewhere, "y", &frame_signal::y, true);
   append(frame.take());
 
