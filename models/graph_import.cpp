@@ -12,12 +12,17 @@ namespace sluice::models {
 
 namespace {
 
+/// The name of a node, or that of its first output with one, or its operator.
+std::string name_of(const onnx::NodeProto& message) {
+  if (!message.name().empty()) return message.name();
+  for (const auto& output : message.output()) {
+    if (!output.empty()) return output;
+  }
+  return message.op_type();
+}
 /// "node 'conv1' (Conv)"
 std::string label(const onnx::NodeProto& message) {
-  const auto& name = !message.name().empty()     ? message.name()
-                     : message.output_size() > 0 ? message.output(0)
-                                                 : message.name();
-  return "node '" + name + "' (" + message.op_type() + ")";
+  return "node '" + name_of(message) + "' (" + message.op_type() + ")";
 }
 
 /// The attributes of a node. One that refers to an attribute of a function is replaced by it, or
@@ -185,9 +190,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto* const entry = find_operator(message.op_type(), opset);
   if (entry == nullptr) throw error(errc::unsupported, "the operator is not known");
   if (auto folded = fold(*entry, message, attributes, inputs, opset)) return *std::move(folded);
-  scope_.name_steps(!message.name().empty()     ? message.name()
-                    : message.output_size() > 0 ? message.output(0)
-                                                : message.op_type());
+  scope_.name_steps(name_of(message));
   const auto import_subgraph = [&](const onnx::GraphProto& graph, const std::vector<value>& given) {
     visible_values inner{
         .outer = &visible, .attributes = visible.attributes, .opsets = visible.opsets};

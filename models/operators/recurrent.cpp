@@ -7,6 +7,7 @@
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/concatenate.hpp>
 #include <sluice/operations/dnn.hpp>
+#include <sluice/operations/recurrent.hpp>
 #include <sluice/operations/transfer.hpp>
 #include <sluice/operations/unary.hpp>
 
@@ -116,9 +117,80 @@ results import_linear_attention(const node& n) {
   return {n.cast_to(y, n.input(0).type()), n.cast_to(state, type.type())};
 }
 
+/// The function of a layer that `activations` names, or `missing`. All directions have the same.
+activation function_of(const node& n, std::size_t number, std::size_t count, activation missing) {
+  if (!n.has_attribute("activations")) return missing;
+  const auto& names = n.require_attribute("activations").strings();
+  const auto name = [&](std::size_t i) {
+    return i < static_cast<std::size_t>(names.size()) ? names[static_cast<int>(i)] : std::string();
+  };
+  for (auto i = number; i < static_cast<std::size_t>(names.size()); i += count) {
+    if (name(i) != name(number)) throw n.unsupported("activations", "differ by direction");
+  }
+  if (name(number) == "Sigmoid") return activation::sigmoid;
+  if (name(number) == "Tanh") return activation::tanh;
+  if (name(number) == "Relu") return activation::relu;
+  throw n.unsupported("activations", "has '" + name(number) + "'");
+}
+
+/// Sets what all layers have.
+template <class Layer>
+void read_layer(const node& n, Layer& layer) {
+  layer.x = n.input(0);
+  layer.w = n.input(1);
+  layer.r = n.input(2);
+  if (n.has_input(3)) {
+    const auto& both = n.input(3);
+    if (both.rank() != 2) throw n.refusal("B", "has not two dimensions");
+    const auto rows = both.extent(1) / 2;
+    layer.input_bias = both.slice(1, 0, rows);
+    layer.recurrent_bias = both.slice(1, rows, 2 * rows);
+  }
+  layer.lengths = n.optional_input(4);
+  layer.initial_h = n.optional_input(5);
+  const auto direction = n.attribute("direction", "forward");
+  if (direction == "reverse") {
+    layer.direction = recurrent_direction::reverse;
+  } else if (direction == "bidirectional") {
+    layer.direction = recurrent_direction::bidirectional;
+  } else if (direction != "forward") {
+    throw n.refusal("direction", "is '" + direction + "'");
+  }
+  if (n.attribute("layout", std::int64_t{0}) != 0) layer.layout = sequence_layout::batch_major;
+  layer.clip = n.attribute("clip", 0.0);
+}
+results import_lstm(const node& n) {
+  lstm layer;
+  read_layer(n, layer);
+  layer.initial_c = n.optional_input(6);
+  layer.peepholes = n.optional_input(7);
+  layer.gate_activation = function_of(n, 0, 3, activation::sigmoid);
+  layer.cell_activation = function_of(n, 1, 3, activation::tanh);
+  layer.output_activation = function_of(n, 2, 3, activation::tanh);
+  layer.input_forget = n.attribute("input_forget", std::int64_t{0}) != 0;
+  return n.add_all(layer);
+}
+results import_gru(const node& n) {
+  gru layer;
+  read_layer(n, layer);
+  layer.gate_activation = function_of(n, 0, 2, activation::sigmoid);
+  layer.hidden_activation = function_of(n, 1, 2, activation::tanh);
+  layer.linear_before_reset = n.attribute("linear_before_reset", std::int64_t{0}) != 0;
+  return n.add_all(layer);
+}
+results import_rnn(const node& n) {
+  rnn layer;
+  read_layer(n, layer);
+  layer.activation = function_of(n, 0, 1, activation::tanh);
+  return n.add_all(layer);
+}
+
 constexpr std::array recurrent_entries{
     operator_entry{"CausalConvWithState", import_causal_convolution, 27},
+    operator_entry{"GRU", import_gru, 7},
+    operator_entry{"LSTM", import_lstm, 7},
     operator_entry{"LinearAttention", import_linear_attention, 27},
+    operator_entry{"RNN", import_rnn, 7},
 };
 
 }  // namespace
