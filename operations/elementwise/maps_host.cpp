@@ -86,8 +86,8 @@ void choose_elements(const where_body<Bits>& body, const map_layout<4>& layout,
                      const map_position<4>& line) noexcept {
   const int last = layout.rank - 1;
   const auto count = layout.shape[last];
-  const auto& [y_address, inputs] = body.addresses;
-  auto* const y = static_cast<Bits*>(y_address) + line.offsets[0];
+  const auto& inputs = body.addresses.inputs;
+  auto* const y = static_cast<Bits*>(body.addresses.y) + line.offsets[0];
   const auto* const condition = static_cast<const std::uint8_t*>(inputs[0]) + line.offsets[1];
   const auto choose = [&](const auto& a, const auto& b) {
     SLUICE_INDEPENDENT
