@@ -141,7 +141,7 @@ enum class convolution_epilogue : std::int64_t { none, bias, bias_relu };
 /// What a plan of cuDNN depends on.
 struct convolution_key : convolution_shape {
   std::int64_t tf32 = 0;  ///< 1: factors may be rounded to TF32
-  /// For graphs of cuDNN: the alignment of the operands, in bytes, a power of two of at most 16.
+  /// For cuDNN: the alignment of the operands, in bytes, a power of two of at most 16.
   std::int64_t alignment = 0;
   convolution_epilogue epilogue = convolution_epilogue::none;  ///< for tensor cores
 

@@ -97,12 +97,16 @@ struct trial_layout {
     w = bytes(key.x_extent());
     bias = w + bytes(key.w_extent());
     y = bias + bytes(key.y_channels());
-    end = y + bytes(key.y_extent());
+    end = y + bytes(key.y_extent()) + max_alignment;
+    // cuDNN refuses some operands for their alignment, at a launch only.
+    shift = key.alignment < max_alignment ? static_cast<std::size_t>(key.alignment) : 0;
   }
-  std::size_t w;     // position of W, in bytes
-  std::size_t bias;  // position of the bias, in bytes
-  std::size_t y;     // position of Y, in bytes
-  std::size_t end;   // size of all operands, in bytes
+  static constexpr std::int64_t max_alignment = 16;
+  std::size_t w;      // position of W, in bytes
+  std::size_t bias;   // position of the bias, in bytes
+  std::size_t y;      // position of Y, in bytes
+  std::size_t end;    // size of all operands, in bytes
+  std::size_t shift;  // of all operands, in bytes
 };
 
 /// Makes `scratch` at least `bytes` large. False if there is no memory now.
@@ -142,9 +146,9 @@ std::shared_ptr<const cudnn_plan> settle(const convolution_key& key, lane_librar
       continue;
     }
     auto* const first = static_cast<std::byte*>(scratch.address());
-    auto* const x = first + workspace_bytes;
+    auto* const x = first + workspace_bytes + layout.shift;
     const unsigned char zero = 0;
-    device.fill(x, &zero, 1, layout.end, stream.native());
+    device.fill(first + workspace_bytes, &zero, 1, layout.end, stream.native());
     status = way->run(handle, {x, x + layout.w, x + layout.bias, nullptr, x + layout.y}, first);
     if (status == CUDNN_STATUS_SUCCESS) {
       plan->add(std::move(way));

@@ -76,10 +76,10 @@ convolution_epilogue epilogue_of(const convolution_request& op) {
                                            : convolution_epilogue::none;
 }
 
-/// Adds to the key what only graphs of cuDNN depend on.
-void add_graph(convolution_key& key, const convolution_request& op, const inference& inference) {
+/// Adds to the key what only plans of cuDNN depend on.
+void add_library_choice(convolution_key& key, const convolution_request& op,
+                        const inference& inference) {
   key.tf32 = op.math == math_mode::tf32 && key.type() == element_type::f32 ? 1 : 0;
-  if (!key.uses_graphs()) return;
   std::size_t alignment = 16;
   for (const auto* operand : {&op.x, &op.w, &op.bias, &op.y}) {
     if (const auto* spec = inference.given(*operand)) {
@@ -87,7 +87,7 @@ void add_graph(convolution_key& key, const convolution_request& op, const infere
     }
   }
   key.alignment = static_cast<std::int64_t>(alignment);
-  if (key.uses_tensor_cores()) key.epilogue = epilogue_of(op);
+  if (key.uses_graphs() && key.uses_tensor_cores()) key.epilogue = epilogue_of(op);
 }
 
 /// Sets the numbers of one dimension. A plan does not depend on the dilation of an only tap, nor on
@@ -148,7 +148,7 @@ convolution_key key_of(const convolution_request& op, const inference& inference
                        .element = static_cast<std::int64_t>(x.type),
                        .transposed = is_transposed ? 1 : 0}};
   for (std::size_t axis = 0; axis < key.input.size(); ++axis) set_axis(key, axis, op.geometry);
-  add_graph(key, op, inference);
+  add_library_choice(key, op, inference);
   return key;
 }
 
