@@ -71,6 +71,7 @@ struct attention_addresses {
 ///@{
 [[nodiscard]] int load_attention();
 [[nodiscard]] int load_tensor_core_attention();
+[[nodiscard]] int load_warpgroup_attention();
 ///@}
 
 /// Queues an attention with at least one element on a stream of the current device. Returns a
@@ -79,14 +80,22 @@ struct attention_addresses {
 [[nodiscard]] int launch_attention(const attention_call& call, const attention_addresses& addresses,
                                    native_stream* stream);
 /// Likewise on tensor cores, if `suits_tensor_cores(call)` and the device has compute capability
-/// 8.0 or above.
+/// 8.0 or above, and this many multiprocessors.
 [[nodiscard]] int launch_tensor_core_attention(const attention_call& call,
-                                               const attention_addresses& addresses,
+                                               const attention_addresses& addresses, int processors,
                                                native_stream* stream);
+/// Likewise with products of warpgroups, if also `has_warpgroup_attention()`.
+[[nodiscard]] int launch_warpgroup_attention(const attention_call& call,
+                                             const attention_addresses& addresses, int processors,
+                                             native_stream* stream);
 ///@}
+/// Whether kernels with products of warpgroups exist for the current device.
+[[nodiscard]] bool has_warpgroup_attention();
 /// Whether the heads are of 16-bit numbers and small enough.
 [[nodiscard]] inline bool suits_tensor_cores(const attention_call& call) noexcept {
-  return call.type != storage::f32 && call.key_size <= 128 && call.value_size <= 128;
+  constexpr std::int64_t most_rows = 1 << 30;
+  return call.type != storage::f32 && call.key_size <= 128 && call.value_size <= 128 &&
+         call.queries <= most_rows && call.keys <= most_rows;
 }
 
 }  // namespace sluice::operations

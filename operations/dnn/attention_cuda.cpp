@@ -5,37 +5,46 @@
 #include <cuda_runtime.h>
 
 namespace sluice::cuda {
+
+using namespace operations;
+
 namespace {
 
-/// Whether the device of a lane has tensor cores for both types of 16 bits.
-struct tensor_cores {
-  tensor_cores(device_runtime& runtime, stream_ref) {
+/// Whether the device of a lane has tensor cores for both types of 16 bits, and their kernels.
+struct tensor_core_attention {
+  tensor_core_attention(device_runtime& runtime, stream_ref) {
     const current_device_scope current(runtime.device());
     int device = 0;
     int major = 0;
     check(cudaGetDevice(&device));
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    available = major >= 8;
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    if (major < 8) return;
+    check(static_cast<cudaError_t>(load_tensor_core_attention()));
+    launch = launch_tensor_core_attention;
+    if (major != 9 || !has_warpgroup_attention()) return;
+    check(static_cast<cudaError_t>(load_warpgroup_attention()));
+    launch = launch_warpgroup_attention;
   }
-  bool available = false;
+  decltype(&launch_tensor_core_attention) launch = nullptr;
+  int processors = 0;
 };
 
 }  // namespace
 
-using namespace operations;
-
 void prepare_attention(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels<load_attention>>();
-  (void)libraries.get<loaded_kernels<load_tensor_core_attention>>();
-  (void)libraries.get<tensor_cores>();
+  (void)libraries.get<tensor_core_attention>();
 }
 void enqueue_attention(lane_libraries& libraries, const attention_call& call,
                        const attention_addresses& addresses) {
   const current_device_scope current(libraries.runtime().device());
-  const bool uses_tensor_cores =
-      suits_tensor_cores(call) && libraries.get<tensor_cores>().available;
-  const auto launch = uses_tensor_cores ? launch_tensor_core_attention : launch_attention;
-  check(static_cast<cudaError_t>(launch(call, addresses, libraries.stream().native())));
+  const auto& cores = libraries.get<tensor_core_attention>();
+  auto* const stream = libraries.stream().native();
+  const int status = cores.launch != nullptr && suits_tensor_cores(call)
+                         ? cores.launch(call, addresses, cores.processors, stream)
+                         : launch_attention(call, addresses, stream);
+  check(static_cast<cudaError_t>(status));
 }
 
 }  // namespace sluice::cuda
