@@ -62,16 +62,25 @@ struct normalize_launcher {
   template <class Element, normalization Kind>
   [[nodiscard]] bool launch_rows() const {
     constexpr std::int64_t size = 16 / sizeof(Element);
-    constexpr std::int64_t kept = flat_rows_of<Kind>::vectors;
+    constexpr std::int64_t kept = flat_distribution::vectors;
     flat_rows layout{};
-    if (call.count > size * kept * flat_rows_of<Kind>::threads ||
+    if (call.count > size * kept * flat_distribution::threads ||
         !describe_parameters(call, addresses, size, layout)) {
       return false;
     }
     const auto lanes = power_of_two((call.count / size + kept - 1) / kept);
     const unsigned threads = lanes > least_threads ? static_cast<unsigned>(lanes) : least_threads;
-    flat_kernel<Element, Kind><<<blocks_for(call.rows, threads, lanes), threads, 0, stream>>>(
-        call, addresses, static_cast<int>(lanes), layout);
+    const auto launch_with = [&](auto* kernel) {
+      kernel<<<blocks_for(call.rows, threads, lanes), threads, 0, stream>>>(
+          call, addresses, static_cast<int>(lanes), layout);
+    };
+    if constexpr (Kind == normalization::layer) {
+      if (layout.parameters == parameter_layout::repeated) {
+        launch_with(flat_kernel<Element, Kind, true>);
+        return true;
+      }
+    }
+    launch_with(flat_kernel<Element, Kind, false>);
     return true;
   }
   template <class Element>
@@ -117,9 +126,10 @@ int load_normalize() {
   };
   const auto load_flat = [&](auto element) {
     using type = decltype(element);
-    load_kernel(flat_kernel<type, normalization::softmax>);
-    load_kernel(flat_kernel<type, normalization::log_softmax>);
-    load_kernel(flat_kernel<type, normalization::layer>);
+    load_kernel(flat_kernel<type, normalization::softmax, false>);
+    load_kernel(flat_kernel<type, normalization::log_softmax, false>);
+    load_kernel(flat_kernel<type, normalization::layer, false>);
+    load_kernel(flat_kernel<type, normalization::layer, true>);
   };
   load_flat(float{});
   load_flat(__half{});

@@ -15,20 +15,15 @@ namespace sluice::operations {
 namespace {
 
 /// How the rows without gaps are distributed.
-template <normalization Kind>
-struct flat_rows_of {
-  /// Vectors of 16 bytes that a thread keeps in registers. A softmax needs few more registers.
-  static constexpr int vectors = 4;
-  static constexpr unsigned threads = 1024;  ///< of the largest block
+struct flat_distribution {
+  static constexpr int vectors = 8;         ///< of 16 bytes, which a thread keeps in registers
+  static constexpr unsigned threads = 512;  ///< of the largest block
+  /// Threads for which a multiprocessor has registers: three blocks rather than two hide the
+  /// latency of memory while others compute. A softmax needs few registers.
+  static constexpr unsigned resident_threads(normalization kind) {
+    return kind == normalization::layer ? 3 * least_threads : threads;
+  }
 };
-struct softmax_rows {
-  static constexpr int vectors = 8;
-  static constexpr unsigned threads = 512;
-};
-template <>
-struct flat_rows_of<normalization::softmax> : softmax_rows {};
-template <>
-struct flat_rows_of<normalization::log_softmax> : softmax_rows {};
 
 /// Where the elements of the parameters lie along a row without gaps.
 enum class parameter_layout : std::uint8_t {
@@ -88,8 +83,8 @@ __device__ void for_each_vector(int lane, int lanes, int vectors, const Function
 }
 
 /// Combines a value over the threads of a row that are in one warp.
-template <class Combine>
-[[nodiscard]] __device__ float combined_in_warp(float value, int lanes, const Combine& combine) {
+template <class T, class Combine>
+[[nodiscard]] __device__ T combined_in_warp(T value, int lanes, const Combine& combine) {
   for (int distance = (lanes < warp_size ? lanes : warp_size) / 2; distance > 0; distance /= 2) {
     value = combine(value, __shfl_xor_sync(~0U, value, distance));
   }
@@ -110,8 +105,10 @@ class row_parts {
     __syncthreads();
   }
   [[nodiscard]] __device__ int size() const { return count_; }
-  [[nodiscard]] __device__ const Part& operator[](int i) const {
-    return count_ == 1 ? warp_part_ : parts_[i];
+  // By value: a reference would put the part of the warp in memory.
+  [[nodiscard]] __device__ Part operator[](int i) const {
+    if (count_ == 1) return warp_part_;
+    return parts_[i];
   }
 
  private:
@@ -147,10 +144,16 @@ class exponential_below {
 template <class Element, int Kept>
 struct kept_elements {
   static constexpr int size = 16 / sizeof(Element);
-  element_vector<Element, size> vectors[Kept];
+  word_vector<Element> vectors[Kept];
 
-  [[nodiscard]] __device__ float operator()(int k, int j) const {
-    return to_f32(vectors[k].elements[j]);
+  [[nodiscard]] __device__ float operator()(int k, int j) const { return vectors[k][j]; }
+  /// Lets the compiler not know the numbers any more: it would keep them as f32.
+  __device__ void forget_numbers() {
+#pragma unroll
+    for (auto& vector : vectors) {
+#pragma unroll
+      for (auto& word : vector.words) asm volatile("" : "+r"(word));
+    }
   }
 };
 
@@ -207,8 +210,9 @@ struct deviation_map {
   float residual = 0;
   float factor = 1;
 };
-/// Each warp subtracts the mean of its own elements, so that the warps of a row meet only once
-/// (Chan, Golub and LeVeque, 1983).
+/// Each warp subtracts the mean of its own first vectors, so that the warps of a row meet only once
+/// (Chan, Golub and LeVeque, 1983). That mean is off by at most the standard deviation of the
+/// warp's elements times the root of `Kept`, which costs the variance few digits.
 template <class Element, int Kept>
 [[nodiscard]] __device__ deviation_map deviation_of(const normalize_call& call,
                                                     const kept_elements<Element, Kept>& x, int lane,
@@ -223,24 +227,35 @@ template <class Element, int Kept>
   part warp_part{0, 0, 0, 0};
   if (call.kind == normalization::layer) {
     float sum = 0;
-    for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
-      warp_part.count += x.size;
+    if (lane < vectors) {
 #pragma unroll
-      for (int j = 0; j < x.size; ++j) sum += x(k, j);
-    });
-    warp_part.count = combined_in_warp(warp_part.count, lanes, add_numbers());
-    sum = combined_in_warp(sum, lanes, add_numbers());
-    warp_part.shift = warp_part.count == 0 ? 0 : sum / warp_part.count;
-  }
-  for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
-#pragma unroll
-    for (int j = 0; j < x.size; ++j) {
-      const float difference = x(k, j) - warp_part.shift;
-      warp_part.differences += difference;
-      warp_part.squares +=
-          call.kind == normalization::l1 ? fabsf(difference) : difference * difference;
+      for (int j = 0; j < x.size; ++j) sum += x(0, j);
     }
-  });
+    // All vectors of the warp in the upper half, the first ones of its threads in the lower half.
+    constexpr int upper = 1 << 16;
+    int counts = lane < vectors ? 1 : 0;
+    for_each_vector<Kept>(lane, lanes, vectors, [&](int, int) { counts += upper; });
+    counts = combined_in_warp(counts, lanes, add_numbers());
+    const float first = static_cast<float>(counts % upper * x.size);
+    warp_part.count = static_cast<float>(counts / upper * x.size);
+    sum = combined_in_warp(sum, lanes, add_numbers());
+    warp_part.shift = first == 0 ? 0 : sum / first;
+  }
+  const auto add_each = [&](const auto& add) {
+    for_each_vector<Kept>(lane, lanes, vectors, [&](int k, int) {
+#pragma unroll
+      for (int j = 0; j < x.size; ++j) add(x(k, j));
+    });
+  };
+  if (call.kind == normalization::l1) {
+    add_each([&](float element) { warp_part.squares += fabsf(element); });
+  } else {
+    add_each([&](float element) {
+      const float difference = element - warp_part.shift;
+      warp_part.differences += difference;
+      warp_part.squares += difference * difference;
+    });
+  }
   warp_part.squares = combined_in_warp(warp_part.squares, lanes, add_numbers());
   if (call.kind == normalization::layer) {
     warp_part.differences = combined_in_warp(warp_part.differences, lanes, add_numbers());
@@ -250,8 +265,9 @@ template <class Element, int Kept>
   const float shift = parts[0].shift;
   float squares = 0;
   float differences = 0;
+#pragma unroll 1
   for (int i = 0; i < parts.size(); ++i) {
-    const part& p = parts[i];
+    const part p = parts[i];
     squares += p.squares;
     if (call.kind != normalization::layer) continue;
     const float distance = p.shift - shift;
@@ -271,20 +287,21 @@ template <class Element, int Kept>
 }
 
 /// Rows without gaps, aligned to 16 bytes, which the threads of a row keep in registers.
-/// `Kind` is softmax, log_softmax, or layer, which stands for the others too.
-template <class Element, normalization Kind>
-__global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
+/// `Kind` is softmax, log_softmax, or layer, which stands for the others too. `Repeats` states
+/// whether the parameters are repeated.
+template <class Element, normalization Kind, bool Repeats>
+__global__ void __launch_bounds__(flat_distribution::resident_threads(Kind))
     flat_kernel(const __grid_constant__ normalize_call call,
                 const __grid_constant__ normalize_addresses addresses, int lanes,
                 const flat_rows layout) {
   constexpr int size = 16 / sizeof(Element);
-  constexpr int kept_vectors = flat_rows_of<Kind>::vectors;
-  using vector = element_vector<Element, size>;
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  constexpr int kept_vectors = flat_distribution::vectors;
+  using vector = word_vector<Element>;
   const std::int64_t rows_of_block = blockDim.x / lanes;
   for (std::int64_t first = blockIdx.x * rows_of_block; first < call.rows;
        first += gridDim.x * rows_of_block) {
     const std::int64_t row = first + threadIdx.x / lanes;
+    int lane = static_cast<int>(threadIdx.x) % lanes;
     // Threads beyond the last row compute none, but meet the others.
     const int vectors = row < call.rows ? static_cast<int>(call.count / size) : 0;
     const auto position = position_of_row(call, row < call.rows ? row : 0);
@@ -294,6 +311,9 @@ __global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
     for_each_vector<kept_vectors>(lane, lanes, vectors, [&](int k, int i) {
       kept.vectors[k] = reinterpret_cast<const vector*>(x)[i];
     });
+    const auto write_vector = [&](const float(&values)[size], int i) {
+      reinterpret_cast<vector*>(y)[i] = rounded_vector<Element>(values);
+    };
     // `map` replaces the vector `k`, which is the vector `i` of the row.
     const auto write = [&](const auto& map) {
       for_each_vector<kept_vectors>(lane, lanes, vectors, [&](int k, int i) {
@@ -301,14 +321,12 @@ __global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
 #pragma unroll
         for (int j = 0; j < size; ++j) values[j] = kept(k, j);
         map(values, i);
-        vector result;
-#pragma unroll
-        for (int j = 0; j < size; ++j) put_f32(result.elements[j], values[j]);
-        reinterpret_cast<vector*>(y)[i] = result;
+        write_vector(values, i);
       });
     };
     if constexpr (Kind == normalization::softmax) {
       const auto parts = softmax_of(kept, lane, lanes, vectors);
+      kept.forget_numbers();
       const exponential_below<Element> exponential(parts.shift);
       const float factor = parts.scale / parts.total;
       write([&](float(&values)[size], int) {
@@ -317,6 +335,7 @@ __global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
       });
     } else if constexpr (Kind == normalization::log_softmax) {
       const auto parts = softmax_of(kept, lane, lanes, vectors);
+      kept.forget_numbers();
       const float logarithm = logf(parts.total);
       write([&](float(&values)[size], int) {
 #pragma unroll
@@ -333,13 +352,63 @@ __global__ void __launch_bounds__(flat_rows_of<Kind>::threads)
       } else {
         map = deviation_of(call, kept, lane, lanes, vectors);
       }
-      write([&](float(&values)[size], int i) {
+      asm volatile("" : "+r"(lane));  // or the places of all vectors would be kept, too
+      const auto normalized = [&](float element) {
+        return (element - map.shift) * map.factor - map.residual;
+      };
+      if constexpr (Repeats) {
+        write([&](float(&values)[size], int i) {
 #pragma unroll
-        for (int j = 0; j < size; ++j) {
-          values[j] = (values[j] - map.shift) * map.factor - map.residual;
+          for (int j = 0; j < size; ++j) values[j] = normalized(values[j]);
+          apply_parameters<Element>(layout, addresses, position.offsets[2], i, values);
+        });
+      } else {
+        const auto write_with = [&](auto has_scale, auto has_bias) {
+          // The reads of the parameters of several vectors are under way at once.
+          constexpr int batch = 2;
+          const auto* const scales = reinterpret_cast<const vector*>(
+              static_cast<const Element*>(addresses.scale) + position.offsets[2]);
+          const auto* const biases = reinterpret_cast<const vector*>(
+              static_cast<const Element*>(addresses.bias) + position.offsets[2]);
+#pragma unroll
+          for (int k = 0; k < kept_vectors; k += batch) {
+            vector scale[batch];
+            vector bias[batch];
+#pragma unroll
+            for (int n = 0; n < batch; ++n) {
+              const int i = lane + (k + n) * lanes;
+              if (i >= vectors) continue;
+              if (has_scale.value) scale[n] = scales[i];
+              if (has_bias.value) bias[n] = biases[i];
+            }
+#pragma unroll
+            for (int n = 0; n < batch; ++n) {
+              const int i = lane + (k + n) * lanes;
+              if (i >= vectors) continue;
+              float values[size];
+#pragma unroll
+              for (int j = 0; j < size; ++j) {
+                values[j] = normalized(kept(k + n, j));
+                if (has_scale.value) values[j] *= scale[n][j];
+                if (has_bias.value) values[j] += bias[n][j];
+              }
+              write_vector(values, i);
+            }
+          }
+        };
+        const auto with_bias = [&](auto has_scale) {
+          if (addresses.bias != nullptr) {
+            write_with(has_scale, std::true_type());
+          } else {
+            write_with(has_scale, std::false_type());
+          }
+        };
+        if (addresses.scale != nullptr) {
+          with_bias(std::true_type());
+        } else {
+          with_bias(std::false_type());
         }
-        apply_parameters<Element>(layout, addresses, position.offsets[2], i, values);
-      });
+      }
     }
   }
 }

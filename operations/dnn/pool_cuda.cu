@@ -76,7 +76,7 @@ struct pool_reducer {
     } else if constexpr (Kind == window_kind::response) {
       return total + x * x;
     } else if constexpr (std::is_same_v<T, float>) {
-      return larger_f32(total, x);
+      return larger(total, x);
     } else {
       return larger(total, x);
     }
@@ -86,7 +86,7 @@ struct pool_reducer {
     if constexpr (Kind != window_kind::maximum) {
       return a + b;
     } else if constexpr (std::is_same_v<T, float>) {
-      return larger_f32(a, b);
+      return larger(a, b);
     } else {
       return larger(a, b);
     }

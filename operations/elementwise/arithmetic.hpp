@@ -61,6 +61,13 @@ template <class T>
 /// commutative, so that a maximum is the same however it is cut into parts.
 template <class T>
 [[nodiscard]] SLUICE_HOST_DEVICE inline T larger(T a, T b) noexcept {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, float>) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+#endif
   if (a > b) return a;
   if (b > a) return b;
   if constexpr (std::is_floating_point_v<T>) {
@@ -73,6 +80,13 @@ template <class T>
 /// The smaller of two numbers: NaN if one is NaN, and -0 is smaller than +0.
 template <class T>
 [[nodiscard]] SLUICE_HOST_DEVICE inline T smaller(T a, T b) noexcept {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, float>) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  }
+#endif
   if (a < b) return a;
   if (b < a) return b;
   if constexpr (std::is_floating_point_v<T>) {

@@ -129,6 +129,32 @@ template <class T>
   return larger(T(0), smaller(T(1), x * alpha + beta));
 }
 
+/// x times the probability that a normally distributed number is below x.
+template <class T>
+[[nodiscard]] SLUICE_HOST_DEVICE inline T normal_gate(T x) noexcept {
+#if defined(__CUDA_ARCH__)
+  // With half the instructions of the error function, and without cancellation. For t of at least
+  // 0, the probability of a number below -t is 2^-q(t). A polynomial for q was fitted by weighted
+  // minimax on [0, 5.5], such that the probability is off by at most 2^-24. It grows beyond.
+  if constexpr (std::is_same_v<T, float>) {
+    const float t = fabsf(x > 30.0F ? 30.0F : x);  // infinity times 0 would be NaN
+    float q = -9.0596121e-7F;
+    q = fmaf(q, t, 1.56106949e-5F);
+    q = fmaf(q, t, -7.21922076e-5F);
+    q = fmaf(q, t, -4.07614657e-4F);
+    q = fmaf(q, t, 7.39955537e-3F);
+    q = fmaf(q, t, -5.27079645e-2F);
+    q = fmaf(q, t, -0.45914835F);
+    q = fmaf(q, t, -1.1511106F);
+    q = fmaf(q, t, -1.0F);
+    float tail;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(tail) : "f"(q));
+    return fmaf(-t, tail, fmaxf(x, 0.0F));
+  }
+#endif
+  return T(0.5) * x * (T(1) + std::erf(x * T(0.70710678118654752440)));
+}
+
 /// f(x) of a real number, for the functions that take only real types.
 template <class T>
 [[nodiscard]] SLUICE_HOST_DEVICE SLUICE_INLINED T apply_real(unary_function f, T x, T alpha,
@@ -206,7 +232,7 @@ template <class T>
     case function::softsign:
       return x / (T(1) + (x < 0 ? -x : x));
     case function::gelu:
-      return T(0.5) * x * (T(1) + std::erf(x * T(0.70710678118654752440)));
+      return normal_gate(x);
     case function::gelu_tanh:
       return x * logistic(T(1.5957691216057307118) * (x + T(0.044715) * (x * x * x)));
     case function::silu:

@@ -31,6 +31,9 @@ template <>
 template <class Call>
 [[nodiscard]] int launch_map(const Call& call, const map_addresses& addresses,
                              native_stream* stream);
+template <>
+[[nodiscard]] int launch_map(const resize_pass& call, const map_addresses& addresses,
+                             native_stream* stream);
 
 /// Loads the kernels of reductions. Returns a `cudaError_t`.
 [[nodiscard]] int load_reduce();

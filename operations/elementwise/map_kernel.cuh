@@ -24,14 +24,48 @@ constexpr std::int64_t max_blocks = 16384;
   return static_cast<unsigned>(block_count < max_blocks ? block_count : max_blocks);
 }
 
+/// How the indices of a map are distributed: a thread computes `steps` elements along the last
+/// dimension, as many threads apart as a block has.
+struct map_segments {
+  std::int64_t length;  ///< of a row of indices in which the elements of a thread lie
+  std::int64_t count;   ///< of segments in a row
+  int steps;
+};
+/// Several steps share the computation of a position, if rows are long and there are many.
+template <class Layout>
+[[nodiscard]] map_segments segments_of(const Layout& layout) {
+  constexpr int steps = 4;
+  constexpr std::int64_t length = steps * threads_per_block;
+  constexpr std::int64_t enough = 1 << 20;  // for all threads of a GPU to have several
+  const std::int64_t row = layout.shape[layout.rank - 1];
+  if (row < length || layout.count < enough) {
+    return {layout.count, (layout.count + threads_per_block - 1) / threads_per_block, 1};
+  }
+  return {row, (row + length - 1) / length, steps};
+}
+
 // The parameters stay in constant memory, where indexing them costs no copy.
 template <class Body, class Layout>
 __global__ void __launch_bounds__(threads_per_block)
-    map_kernel(const __grid_constant__ Body body, const __grid_constant__ Layout layout) {
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-       i < layout.count; i += stride) {
-    body(layout, position_of(layout, i));
+    map_kernel(const __grid_constant__ Body body, const __grid_constant__ Layout layout,
+               const map_segments segments) {
+  const std::int64_t all = divide(layout.count, segments.length).value * segments.count;
+  for (std::int64_t segment = blockIdx.x; segment < all; segment += gridDim.x) {
+    const auto split = divide(segment, segments.count);
+    std::int64_t index =
+        split.remainder * segments.steps * threads_per_block + static_cast<int>(threadIdx.x);
+    if (index >= segments.length) continue;
+    auto position = position_of(layout, split.value * segments.length + index);
+#pragma unroll 1
+    for (int step = 1;; ++step) {
+      body(layout, position);
+      index += threads_per_block;
+      if (step == segments.steps || index >= segments.length) break;
+#pragma unroll
+      for (int k = 0; k < static_cast<int>(sizeof position.offsets / sizeof(std::int64_t)); ++k) {
+        position.offsets[k] += threads_per_block * layout.strides[k][layout.rank - 1];
+      }
+    }
   }
 }
 
@@ -83,6 +117,28 @@ template <int Count>
 __device__ inline void fill_missing(const unary_map<float>&, float (&)[Count]) {}
 ///@}
 
+/// Writes the results from number `first` on as vector `i` of a tensor.
+template <int Size, class Result, int Count>
+__device__ inline void put_vector(Result* y, std::int64_t i, const float (&results)[Count],
+                                  int first) {
+  if constexpr (std::is_same_v<Result, std::uint8_t>) {
+    element_vector<Result, Size> vector;
+#pragma unroll
+    for (int j = 0; j < Size; ++j) put_f32(vector.elements[j], results[first + j]);
+    reinterpret_cast<element_vector<Result, Size>*>(y)[i] = vector;
+  } else {
+    float values[Size];
+#pragma unroll
+    for (int j = 0; j < Size; ++j) values[j] = results[first + j];
+    reinterpret_cast<word_vector<Result>*>(y)[i] = rounded_vector<Result>(values);
+  }
+}
+
+/// Vectors of an input whose reads a thread has under way at once. Several inputs have enough bytes
+/// under way with one vector each.
+template <int Inputs>
+inline constexpr int vectors_of_thread = Inputs == 1 ? 2 : 1;
+
 /// A map in f32 of elements without gaps, 16 bytes of each input at a time. All addresses are
 /// aligned to 16 bytes. An input that a number stands for has none.
 template <class Element, class Result, int Inputs, class Function>
@@ -90,30 +146,40 @@ __global__ void __launch_bounds__(threads_per_block)
     flat_kernel(const __grid_constant__ Function function, std::int64_t count,
                 const __grid_constant__ map_addresses addresses) {
   constexpr int size = 16 / sizeof(Element);
-  using vector = element_vector<Element, size>;
-  using result_vector = element_vector<Result, size>;
+  constexpr int vector_count = vectors_of_thread<Inputs>;
+  using vector = word_vector<Element>;
   auto* const y = static_cast<Result*>(addresses.y);
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-  for (std::int64_t i = first; i < count / size; i += stride) {
-    float inputs[Inputs][size];
+  const std::int64_t whole = count / size;
+  for (std::int64_t i = first; i < whole; i += vector_count * stride) {
+    vector vectors[Inputs][vector_count];
+#pragma unroll
+    for (int k = 0; k < Inputs; ++k) {
+      if (Inputs > 1 && addresses.inputs[k] == nullptr) continue;
+#pragma unroll
+      for (int n = 0; n < vector_count; ++n) {
+        if (i + n * stride >= whole) continue;
+        vectors[k][n] = static_cast<const vector*>(addresses.inputs[k])[i + n * stride];
+      }
+    }
+    float inputs[Inputs][vector_count * size];
 #pragma unroll
     for (int k = 0; k < Inputs; ++k) {
       if (Inputs > 1 && addresses.inputs[k] == nullptr) {
         fill_missing(function, inputs[k]);
         continue;
       }
-      const vector x = static_cast<const vector*>(addresses.inputs[k])[i];
 #pragma unroll
-      for (int j = 0; j < size; ++j) inputs[k][j] = to_f32(x.elements[j]);
+      for (int j = 0; j < vector_count * size; ++j) inputs[k][j] = vectors[k][j / size][j % size];
     }
-    float results[size];
+    float results[vector_count * size];
     compute_elements<Result>(function, inputs, results);
-    result_vector result;
 #pragma unroll
-    for (int j = 0; j < size; ++j) put_f32(result.elements[j], results[j]);
-    reinterpret_cast<result_vector*>(y)[i] = result;
+    for (int n = 0; n < vector_count; ++n) {
+      if (i + n * stride < whole) put_vector<size>(y, i + n * stride, results, n * size);
+    }
   }
   const std::int64_t rest = count / size * size + first;
   if (rest < count) {
@@ -204,10 +270,10 @@ struct map_launcher {
   int operator()(const Body& body, const Layout& layout) const {
     if constexpr (flat_inputs<Body> != 0) {
       const auto launch = [&](auto element, auto result) {
-        constexpr int size = 16 / sizeof element;
+        constexpr int of_thread = vectors_of_thread<flat_inputs<Body>> * 16 / sizeof element;
         flat_kernel<decltype(element), decltype(result), flat_inputs<Body>>
-            <<<blocks_for((layout.count + size - 1) / size), threads_per_block, 0, stream>>>(
-                body.function, layout.count, body.addresses);
+            <<<blocks_for((layout.count + of_thread - 1) / of_thread), threads_per_block, 0,
+               stream>>>(body.function, layout.count, body.addresses);
       };
       if (is_flat(layout, body.addresses) &&
           with_flat_elements(layout.types[1], layout.types[0], launch)) {
@@ -224,7 +290,10 @@ struct map_launcher {
         return cudaGetLastError();
       }
     }
-    map_kernel<<<blocks_for(layout.count), threads_per_block, 0, stream>>>(body, layout);
+    const auto segments = segments_of(layout);
+    const auto all = layout.count / segments.length * segments.count;
+    map_kernel<<<static_cast<unsigned>(all < max_blocks ? all : max_blocks), threads_per_block, 0,
+                 stream>>>(body, layout, segments);
     return cudaGetLastError();
   }
 };

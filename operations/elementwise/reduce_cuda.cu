@@ -107,24 +107,47 @@ struct strided_elements {
     }
   }
 };
-/// The sum of the elements of a vector.
-template <class Element, int Size>
-[[nodiscard]] __device__ double sum_of(const element_vector<Element, Size>& v) {
-  double parts[Size];
+/// The sum of a term of each element of a vector.
+template <class Element, class Term>
+[[nodiscard]] __device__ double sum_of(const word_vector<Element>& v, const Term& term) {
+  constexpr int size = word_vector<Element>::size;
+  double parts[size];
 #pragma unroll
-  for (int j = 0; j < Size; ++j) parts[j] = static_cast<double>(to_f32(v.elements[j]));
+  for (int j = 0; j < size; ++j) parts[j] = term(static_cast<double>(v[j]));
 #pragma unroll
-  for (int half = Size / 2; half > 0; half /= 2) {
+  for (int half = size / 2; half > 0; half /= 2) {
 #pragma unroll
     for (int j = 0; j < half; ++j) parts[j] += parts[j + half];
   }
   return parts[0];
 }
 
+/// The sum of 16 f16, exactly, without a conversion of each to f64, which are slow. Each is split
+/// into a multiple of 2^-4, of which 16 have a sum of 24 bits, and a rest of at most 2^-5, a
+/// multiple of 2^-24. The sum of infinite numbers is NaN.
+[[nodiscard]] __device__ inline double sum_of(const word_vector<__half>& a,
+                                              const word_vector<__half>& b) {
+  constexpr float magic = 1.5F * (1 << 19);  // f32 from 2^19 to 2^20 are multiples of 2^-4
+  float upper = 0;
+  float lower = 0;
+#pragma unroll
+  for (int j = 0; j < a.size; ++j) {
+    const float upper_a = a[j] + magic - magic;
+    const float upper_b = b[j] + magic - magic;
+    lower += (a[j] - upper_a) + (b[j] - upper_b);
+    upper += upper_a + upper_b;
+  }
+  return static_cast<double>(upper) + static_cast<double>(lower);
+}
+
+/// Vectors of a row whose reads a thread has under way at once.
+constexpr int batched_vectors = 4;
+
 /// Without gaps, 16 bytes at a time. Rows begin at multiples of 16 bytes.
 template <class Element>
 struct flat_elements {
   using element = Element;
+  static constexpr int batch = batched_vectors;
   template <class Reducer>
   __device__ static void add(const Reducer& reducer, typename Reducer::value& total,
                              const reduce_call&, const void* x, std::int64_t row,
@@ -135,23 +158,62 @@ struct flat_elements {
     const auto* const vectors = reinterpret_cast<const vector*>(elements);
     const std::int64_t last = end / size;
     if constexpr (std::is_same_v<Reducer, sum_reducer<double>>) {
-      if (reducer.is_plain()) {
-        // Without the choice of a term, so that loads of several vectors are in flight.
-#pragma unroll 4
-        for (std::int64_t i = begin / size + lane; i < last; i += lanes) {
-          total += sum_of(vectors[i]);
+      // Without the choice of a term for each element. Terms of 0 are 0.
+      const auto add_vectors = [&](const auto& sum_of_two) {
+        const auto* const words = reinterpret_cast<const word_vector<Element>*>(elements);
+#pragma unroll 1
+        for (std::int64_t i = begin / size + lane; i < last; i += batch * lanes) {
+          word_vector<Element> parts[batch];
+#pragma unroll
+          for (int n = 0; n < batch; ++n) {
+            parts[n] = {};
+            if (i + n * lanes < last) parts[n] = words[i + n * lanes];
+          }
+#pragma unroll
+          for (int n = 0; n < batch; n += 2) {
+            if (i + n * lanes < last) total += sum_of_two(parts[n], parts[n + 1]);
+          }
         }
         begin = last * size;
+      };
+      const auto add_terms = [&](const auto& term) {
+        add_vectors(
+            [&](const auto& a, const auto& b) { return sum_of(a, term) + sum_of(b, term); });
+      };
+      if constexpr (std::is_same_v<Element, __half>) {
+        if (reducer.is_plain()) {
+          const auto first = begin;
+          add_vectors([](const auto& a, const auto& b) { return sum_of(a, b); });
+          if (total != total) {  // again, for the sign of infinity
+            total = reducer.identity();
+            begin = first;
+          }
+        }
+      }
+      if (reducer.is_plain()) {
+        if (begin < last * size) add_terms([](double x) { return x; });
+      } else if (reducer.kind == reduction::l1) {
+        add_terms([](double x) { return fabs(x); });
+      } else if (reducer.kind == reduction::l2 || reducer.kind == reduction::sum_of_squares) {
+        add_terms([](double x) { return x * x; });
       }
     } else if constexpr (std::is_same_v<Reducer, extremum_reducer<double>>) {
       float extremum = reducer.is_max ? -INFINITY : INFINITY;
-#pragma unroll 4
-      for (std::int64_t i = begin / size + lane; i < last; i += lanes) {
-        const vector v = vectors[i];
+      const auto* const words = reinterpret_cast<const word_vector<Element>*>(elements);
+#pragma unroll 1
+      for (std::int64_t i = begin / size + lane; i < last; i += batch * lanes) {
+        word_vector<Element> parts[batch];
 #pragma unroll
-        for (int j = 0; j < size; ++j) {
-          const float x = to_f32(v.elements[j]);
-          extremum = reducer.is_max ? larger_f32(extremum, x) : smaller_f32(extremum, x);
+        for (int n = 0; n < batch; ++n) {
+          parts[n] = words[i + n * lanes < last ? i + n * lanes : i];
+        }
+#pragma unroll
+        for (int n = 0; n < batch; ++n) {
+#pragma unroll
+          for (int j = 0; j < size; ++j) {
+            const float x = parts[n][j];
+            extremum = reducer.is_max ? larger(extremum, x) : smaller(extremum, x);
+          }
         }
       }
       reducer.add(total, static_cast<double>(extremum), 0);
@@ -262,8 +324,7 @@ __global__ void __launch_bounds__(threads_per_block)
         if constexpr (is_sum) {
           totals[j] += static_cast<double>(element);
         } else {
-          totals[j] =
-              reducer.is_max ? larger_f32(totals[j], element) : smaller_f32(totals[j], element);
+          totals[j] = reducer.is_max ? larger(totals[j], element) : smaller(totals[j], element);
         }
       }
     }
@@ -363,6 +424,11 @@ template <class Reducer, class Run>
   auto lanes = call.lanes;
   while (lanes > 1 && lanes * 2 > vectors) lanes /= 2;
   while (lanes > warp && lanes * vectors_of_lane > vectors && units >= 2 * enough_threads / lanes) {
+    lanes /= 2;
+  }
+  // A short row: a lane has as many vectors as it reads at once.
+  while (lanes > 1 && lanes <= warp && lanes * batched_vectors > vectors &&
+         units >= 2 * enough_threads / lanes) {
     lanes /= 2;
   }
   return lanes;

@@ -165,6 +165,28 @@ template <class To, overflow Overflow, class From>
 }
 ///@}
 
+/// Conversions between f16 and f32, for which GPUs have instructions.
+///@{
+[[nodiscard]] SLUICE_HOST_DEVICE inline float f32_of(f16 x) noexcept {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
+  return value;
+#else
+  return static_cast<float>(x);
+#endif
+}
+[[nodiscard]] SLUICE_HOST_DEVICE inline f16 f16_of(float value) noexcept {
+#if defined(__CUDA_ARCH__)
+  f16 x;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(value));
+  return x;
+#else
+  return f16(value);
+#endif
+}
+///@}
+
 /// Reads or writes element `i` of memory of type `T`.
 ///@{
 template <class T>
@@ -198,7 +220,7 @@ template <class T>
         case storage::u64:
           return static_cast<T>(element_at<std::uint64_t>(source, i));
         case storage::f16:
-          return static_cast<T>(static_cast<float>(element_at<f16>(source, i)));
+          return static_cast<T>(f32_of(element_at<f16>(source, i)));
         case storage::bf16:
           return static_cast<T>(static_cast<float>(element_at<bf16>(source, i)));
         case storage::f32:
@@ -267,7 +289,7 @@ SLUICE_HOST_DEVICE inline void store(storage type, void* target, std::int64_t i,
       case storage::u64:
         return put_element(target, i, to_integer<std::uint64_t, Overflow>(value));
       case storage::f16:
-        return put_element(target, i, f16(rounded_to_odd(value)));
+        return put_element(target, i, f16_of(rounded_to_odd(value)));
       case storage::bf16:
         return put_element(target, i, bf16(rounded_to_odd(value)));
       case storage::f32:

@@ -63,7 +63,8 @@ class generated_kernel final : public fused_kernel {
     (void)libraries.get<kernel_client>();
     const auto source = operations::source_of(*map_);
     code_ = code_of(source.text, libraries.runtime().device().info().compute_capability);
-    const auto threads = (map_->layout.count + source.width - 1) / source.width;
+    const std::int64_t of_thread = source.width * source.vectors;
+    const auto threads = (map_->layout.count + of_thread - 1) / of_thread;
     const auto blocks = (threads + operations::fused_threads - 1) / operations::fused_threads;
     blocks_ = static_cast<unsigned>(std::min(blocks, max_blocks));
   }

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int max_width = 8;
 constexpr int vector_bytes = 16;
+// Vectors of a thread whose reads are under way at once: more hide the latency of memory.
+constexpr int vectors_in_flight = 2;
 
 std::string type_name(storage type) {
   return "storage(" + std::to_string(static_cast<int>(type)) + ")";
@@ -35,6 +37,9 @@ std::string compute_name(storage type) {
     default:
       return "complex_number<double>";
   }
+}
+std::string elements_name(storage type) {
+  return "fused_elements<" + type_name(type) + ", Size>";
 }
 std::string value_name(std::size_t value) {
   return "v" + std::to_string(value);
@@ -85,9 +90,11 @@ class expression {
     const std::string type = call.is_double() ? "double" : "float";
     const auto factor = [&](std::size_t k) {
       const auto value = arguments()[k];
-      if (value == fused_map::none) return "parameter<" + type + ">(" + bits(k - 1) + ")";
-      return "read_element<" + type + ", " + type_name(call.layout.types[k + 1]) + ">(" +
-             value_name(value) + ")";
+      if (value == fused_map::none) {
+        return "[&](int) { return parameter<" + type + ">(" + bits(k - 1) + "); }";
+      }
+      return "[&](int j) { return read_element<" + type + ", " +
+             type_name(call.layout.types[k + 1]) + ">(element_of(" + value_name(value) + ", j)); }";
     };
     return "affine_of<" + type + types(call, 1) + argument(0) + ", " + factor(1) + ", " +
            factor(2) + ")";
@@ -104,8 +111,8 @@ class expression {
            ", " + argument_or_number(call, 1) + ")";
   }
   std::string operator()(const where_call& call) const {
-    return argument(0) + " != 0 ? " + argument_or_number(call, 1) + " : " +
-           argument_or_number(call, 2);
+    return "where_of(" + argument(0) + ", " + argument_or_number(call, 1) + ", " +
+           argument_or_number(call, 2) + ")";
   }
 
  private:
@@ -117,8 +124,9 @@ class expression {
   template <class Call>
   [[nodiscard]] std::string argument_or_number(const Call& call, std::size_t k) const {
     if (arguments()[k] != fused_map::none) return argument(k);
-    return "number_of<" + type_name(call.layout.types[k + 1]) + ">(a.parameters[" +
-           std::to_string(i_) + "])";
+    const auto type = type_name(call.layout.types[k + 1]);
+    return "repeated<" + type + ", Size>(number_of<" + type + ">(a.parameters[" +
+           std::to_string(i_) + "]))";
   }
   [[nodiscard]] std::string bits(std::size_t number) const {
     return "a.parameters[" + std::to_string(i_) + "][" + std::to_string(number) + "]";
@@ -134,86 +142,89 @@ class expression {
   std::size_t i_;
 };
 
-/// The function of one element.
+/// The function of `Size` elements at once.
 std::string compute_text(const fused_map& map) {
-  std::string text = "__device__ __forceinline__ " + element_name(map.layout.types[0]) +
-                     " compute(const arguments& a";
+  std::string text = "template <int Size>\n__device__ __forceinline__ " +
+                     elements_name(map.layout.types[0]) + " compute(const arguments& a";
   for (std::size_t k = 0; k < map.inputs; ++k) {
-    text += ", " + element_name(map.type_of(k)) + " " + value_name(k);
+    text += ", const " + elements_name(map.type_of(k)) + "& " + value_name(k);
   }
   text += ") {\n";
   for (std::size_t i = 0; i < map.functions.size(); ++i) {
-    text += "  const " + element_name(map.functions[i].type()) + " " + value_name(map.inputs + i) +
+    text += "  const " + elements_name(map.functions[i].type()) + " " + value_name(map.inputs + i) +
             " = " + std::visit(expression(map, i), map.functions[i].call) + ";\n";
   }
   return text + "  return " + value_name(map.inputs + map.functions.size() - 1) + ";\n}\n";
 }
 
-std::string address_of(std::size_t operand, const std::string& element) {
-  return "static_cast<" + std::string(operand == 0 ? "" : "const ") + element + "*>(a.addresses[" +
-         std::to_string(operand) + "])";
-}
-
-/// A call of the function of one element, with each input as `text(input)`.
-template <class Text>
-std::string call_text(const fused_map& map, const Text& text) {
-  std::string call = "compute(a";
-  for (std::size_t k = 0; k < map.inputs; ++k) call += ", " + text(k);
-  return call + ")";
-}
-
 /// The loop over vectors along the last dimension, and the elements behind the last whole one if
 /// there is one dimension.
-std::string loop_text(const fused_map& map, int width) {
+std::string loop_text(const fused_map& map, const kernel_source& source) {
   const bool is_flat = map.layout.rank == 1;
-  const auto element = [&](std::size_t operand) {
-    return element_name(operand == 0 ? map.layout.types[0] : map.type_of(operand - 1));
+  const auto type = [&](std::size_t operand) {
+    return operand == 0 ? map.layout.types[0] : map.type_of(operand - 1);
   };
-  const auto vector = [&](std::size_t operand) {
-    return "fused_vector<" + element(operand) + ", width>";
+  const auto address = [&](std::size_t operand, const std::string& offset) {
+    return "static_cast<" + std::string(operand == 0 ? "" : "const ") +
+           element_name(type(operand)) + "*>(a.addresses[" + std::to_string(operand) + "]) + " +
+           offset;
   };
-  const auto is_vector = [&](std::size_t operand) {
-    return width > 1 && !is_repeated(map, operand);
+  // Reads an input, and writes the results: `size` elements, at an offset of the operand.
+  const auto read = [&](std::size_t k, const std::string& size, const std::string& offset) {
+    const auto of_size = "<" + type_name(type(k)) + ", " + size + ">(";
+    return is_repeated(map, k) ? "repeated" + of_size + "*(" + address(k, offset) + "))"
+                               : "elements_at" + of_size + address(k, offset) + ")";
+  };
+  const auto write = [&](const std::string& size, const std::string& offset, const auto& input) {
+    std::string text = "put_elements<" + type_name(type(0)) + ", " + size + ">(" +
+                       address(0, offset) + ", compute<" + size + ">(a";
+    for (std::size_t k = 1; k <= map.inputs; ++k) text += ", " + input(k);
+    return text + "))";
   };
   const auto input = [](std::size_t k) {
     return "x" + std::to_string(k);
   };
-  const auto position = [&](std::size_t operand) {
-    return " + position.offsets[" + std::to_string(operand) + "]";
-  };
-  const auto at = [&](std::size_t operand) {
-    const auto address = "(" + address_of(operand, element(operand)) + position(operand) + ")";
-    if (!is_vector(operand)) return "*" + address;
-    return "*reinterpret_cast<" + std::string(operand == 0 ? "" : "const ") + vector(operand) +
-           "*>" + address;
-  };
-  std::string text =
-      "  for (std::int64_t i = first; i < a.count / width; i += stride) {\n"
-      "    const auto position = vector_position(a, i, width);\n";
-  for (std::size_t k = 0; k < map.inputs; ++k) {
-    text += "    const auto " + input(k) + " = " + at(k + 1) + ";\n";
+  std::string text;
+  if (source.vectors == 1) {
+    const auto offset = [](std::size_t k) {
+      return "position.offsets[" + std::to_string(k) + "]";
+    };
+    text +=
+        "  for (std::int64_t i = first; i < a.count / width; i += stride) {\n"
+        "    const auto position = vector_position(a, i, width);\n";
+    for (std::size_t k = 1; k <= map.inputs; ++k) {
+      text += "    const auto " + input(k) + " = " + read(k, "width", offset(k)) + ";\n";
+    }
+    text += "    " + write("width", offset(0), input) + ";\n  }\n";
+  } else {
+    const auto offset = [&](std::size_t k) {
+      return std::string(is_repeated(map, k) ? "0" : "(i + n * stride) * width");
+    };
+    const std::string each =
+        "#pragma unroll\n"
+        "    for (int n = 0; n < vectors; ++n) {\n"
+        "      if (i + n * stride < a.count / width) ";
+    text += "  constexpr int vectors = " + std::to_string(source.vectors) +
+            ";\n  for (std::int64_t i = first; i < a.count / width; i += vectors * stride) {\n";
+    for (std::size_t k = 1; k <= map.inputs; ++k) {
+      const auto name = type_name(type(k));
+      text += "    fused_elements<" + name + ", width> " + input(k) + "[vectors];\n";
+    }
+    text += each + "{\n";
+    for (std::size_t k = 1; k <= map.inputs; ++k) {
+      text += "        " + input(k) + "[n] = " + read(k, "width", offset(k)) + ";\n";
+    }
+    text += "      }\n    }\n" + each +
+            write("width", offset(0), [&](std::size_t k) { return input(k) + "[n]"; }) +
+            ";\n    }\n  }\n";
   }
-  const auto result = [&](const char* of_element) {
-    return call_text(
-        map, [&](std::size_t k) { return input(k) + (is_vector(k + 1) ? of_element : ""); });
+  if (!is_flat || source.width == 1) return text;
+  const auto rest = [&](std::size_t k) {
+    return std::string(is_repeated(map, k) ? "0" : "rest");
   };
-  if (width == 1) {
-    text += "    " + at(0) + " = " + result("") + ";\n  }\n";
-    return text;
-  }
-  text += "    " + vector(0) + " y;\n#pragma unroll\n" +
-          "    for (int j = 0; j < width; ++j) y.elements[j] = " + result(".elements[j]") +
-          ";\n    " + at(0) + " = y;\n  }\n";
-  if (!is_flat) return text;
-  text += "  const std::int64_t rest = a.count / width * width + first;\n  if (rest < a.count) " +
-          address_of(0, element(0)) + "[rest] = " +
-          call_text(map,
-                    [&](std::size_t k) {
-                      return address_of(k + 1, element(k + 1)) +
-                             (is_repeated(map, k + 1) ? "[0]" : "[rest]");
-                    }) +
-          ";\n";
-  return text;
+  return text + "  const std::int64_t rest = a.count / width * width + first;\n" +
+         "  if (rest < a.count) " +
+         write("1", "rest", [&](std::size_t k) { return read(k, "1", rest(k)); }) + ";\n";
 }
 
 /// The parameters of a function, as bits of its compute type.
@@ -239,6 +250,7 @@ std::array<std::uint64_t, 2> parameters_of(const fused_call& call) noexcept {
 
 kernel_source source_of(const fused_map& map) {
   kernel_source source{.width = width_of(map)};
+  if (map.layout.rank == 1 && source.width > 1) source.vectors = vectors_in_flight;
   source.text =
       "#include \"operations/fusion/fused_kernel.cuh\"\n"
       "namespace sluice::operations {\n"
@@ -253,7 +265,7 @@ kernel_source source_of(const fused_map& map) {
       "  const std::int64_t first =\n"
       "      static_cast<std::int64_t>(blockIdx.x) * fused_threads + threadIdx.x;\n"
       "  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * fused_threads;\n" +
-      loop_text(map, source.width) + "}\n}\n";
+      loop_text(map, source) + "}\n}\n";
   return source;
 }
 

@@ -16,7 +16,8 @@ namespace sluice::operations {
 /// be read at once, and which operands are repeated, but not on shapes, strides and parameters.
 struct kernel_source {
   std::string text{};
-  int width = 1;  ///< the elements that a thread computes at once
+  int width = 1;    ///< the elements of a vector, which a thread computes at once
+  int vectors = 1;  ///< the vectors whose reads a thread has under way at once
 };
 
 /// The kernel that computes a map.
