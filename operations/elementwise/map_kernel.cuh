@@ -31,17 +31,25 @@ struct map_segments {
   std::int64_t count;   ///< of segments in a row
   int steps;
 };
+/// Whether positions are sums of multiples of indices.
+template <class Layout>
+inline constexpr bool is_linear = false;
+template <int Operands>
+inline constexpr bool is_linear<map_layout<Operands>> = true;
+
 /// Several steps share the computation of a position, if rows are long and there are many.
 template <class Layout>
 [[nodiscard]] map_segments segments_of(const Layout& layout) {
-  constexpr int steps = 4;
-  constexpr std::int64_t length = steps * threads_per_block;
-  constexpr std::int64_t enough = 1 << 20;  // for all threads of a GPU to have several
-  const std::int64_t row = layout.shape[layout.rank - 1];
-  if (row < length || layout.count < enough) {
-    return {layout.count, (layout.count + threads_per_block - 1) / threads_per_block, 1};
+  if constexpr (is_linear<Layout>) {
+    constexpr int steps = 4;
+    constexpr std::int64_t length = steps * threads_per_block;
+    constexpr std::int64_t enough = 1 << 20;  // for all threads of a GPU to have several
+    const std::int64_t row = layout.shape[layout.rank - 1];
+    if (row >= length && layout.count >= enough) {
+      return {row, (row + length - 1) / length, steps};
+    }
   }
-  return {row, (row + length - 1) / length, steps};
+  return {layout.count, (layout.count + threads_per_block - 1) / threads_per_block, 1};
 }
 
 // The parameters stay in constant memory, where indexing them costs no copy.
@@ -56,14 +64,18 @@ __global__ void __launch_bounds__(threads_per_block)
         split.remainder * segments.steps * threads_per_block + static_cast<int>(threadIdx.x);
     if (index >= segments.length) continue;
     auto position = position_of(layout, split.value * segments.length + index);
-#pragma unroll 1
-    for (int step = 1;; ++step) {
+    if constexpr (!is_linear<Layout>) {
       body(layout, position);
-      index += threads_per_block;
-      if (step == segments.steps || index >= segments.length) break;
+    } else {
+#pragma unroll 1
+      for (int step = 1;; ++step) {
+        body(layout, position);
+        index += threads_per_block;
+        if (step == segments.steps || index >= segments.length) break;
 #pragma unroll
-      for (int k = 0; k < static_cast<int>(sizeof position.offsets / sizeof(std::int64_t)); ++k) {
-        position.offsets[k] += threads_per_block * layout.strides[k][layout.rank - 1];
+        for (int k = 0; k < static_cast<int>(sizeof position.offsets / sizeof(std::int64_t)); ++k) {
+          position.offsets[k] += threads_per_block * layout.strides[k][layout.rank - 1];
+        }
       }
     }
   }
