@@ -29,7 +29,8 @@ constexpr std::int64_t max_blocks = 16384;
 struct map_segments {
   std::int64_t length;  ///< of a row of indices in which the elements of a thread lie
   std::int64_t count;   ///< of segments in a row
-  int steps;
+  // Without padding, whose bytes would differ between two captures of a kernel.
+  std::int64_t steps;
 };
 /// Whether positions are sums of multiples of indices.
 template <class Layout>
@@ -41,7 +42,7 @@ inline constexpr bool is_linear<map_layout<Operands>> = true;
 template <class Layout>
 [[nodiscard]] map_segments segments_of(const Layout& layout) {
   if constexpr (is_linear<Layout>) {
-    constexpr int steps = 4;
+    constexpr std::int64_t steps = 4;
     constexpr std::int64_t length = steps * threads_per_block;
     constexpr std::int64_t enough = 1 << 20;  // for all threads of a GPU to have several
     const std::int64_t row = layout.shape[layout.rank - 1];
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(threads_per_block)
       body(layout, position);
     } else {
 #pragma unroll 1
-      for (int step = 1;; ++step) {
+      for (std::int64_t step = 1;; ++step) {
         body(layout, position);
         index += threads_per_block;
         if (step == segments.steps || index >= segments.length) break;

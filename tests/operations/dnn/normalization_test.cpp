@@ -101,8 +101,10 @@ class normalization_operation : public elementwise_test {
                               long double scale, long double bias) {
     const auto deviation = std::sqrt(m.variance + static_cast<long double>(epsilon));
     const auto normalized = (value - m.mean) / deviation * scale;
-    // Elements that are nearly equal differ by less than the rounding of their mean.
-    return {normalized + bias, std::abs(normalized) + std::abs(bias) + std::abs(scale)};
+    // Elements that are nearly equal differ by less than the rounding of their mean, and the mean
+    // is as far off as it is rounded.
+    const auto rounded = (std::abs(value) + std::abs(m.mean)) / deviation * std::abs(scale);
+    return {normalized + bias, std::abs(normalized) + std::abs(bias) + std::abs(scale) + rounded};
   }
 
   static indices without(const extents& index, std::size_t axis) {
