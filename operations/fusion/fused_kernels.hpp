@@ -5,6 +5,7 @@
 
 #include <sluice/operations/lane_libraries.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,8 @@ class fused_kernel {
   fused_kernel& operator=(const fused_kernel&) = delete;
   virtual ~fused_kernel() = default;
 
+  /// Its size in host memory, without the code, which the process has once.
+  [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
   /// Whether it has been made, or will never be.
   [[nodiscard]] virtual bool is_settled() const noexcept = 0;
   /// Loads it on the device of a lane, once it is settled. Only the planner calls it.

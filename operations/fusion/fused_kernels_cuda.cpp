@@ -68,6 +68,7 @@ class generated_kernel final : public fused_kernel {
     const auto blocks = (threads + operations::fused_threads - 1) / operations::fused_threads;
     blocks_ = static_cast<unsigned>(std::min(blocks, max_blocks));
   }
+  std::size_t bytes() const noexcept override { return sizeof(*this) + map_->host_bytes(); }
   bool is_settled() const noexcept override {
     return code_->progress() != kernel_code::state::pending;
   }

@@ -402,7 +402,7 @@ std::size_t executable::form::bytes() const noexcept {
   for (const auto& a : actions) {
     sum += sizeof(a) + a.label.capacity() +
            a.operands.size() * (sizeof(place) + sizeof(element_type)) +
-           (a.fused ? a.fused->host_bytes() : 0);
+           (a.fused ? a.fused->host_bytes() : 0) + (a.kernel ? a.kernel->bytes() : 0);
   }
   return sum;
 }
