@@ -6,6 +6,7 @@
 #include <sluice/host_device_code.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -22,14 +23,23 @@ struct map_function {
   static constexpr bool inputs_may_miss = false;
 };
 
+/// Zeros behind `Used` bytes of a structure of `T`. Padding would have any value, so that two
+/// captures of a kernel with the same argument would differ.
+template <class T, std::size_t Used>
+struct zeros_behind {
+  static constexpr std::size_t alignment = alignof(T) < 8 ? 8 : alignof(T);
+  unsigned char bytes[alignment - Used % alignment]{};
+};
+
 /// A binary function on one compute type. A number stands for an input that is missing.
 template <class T>
 struct binary_map : map_function<T> {
   static constexpr overflow on_overflow = overflow::wraps;
   static constexpr bool inputs_may_miss = true;
-  binary_map(binary_function f, T n) noexcept : function(f), number(n) {}
-  binary_function function;
+  binary_map(binary_function f, T n) noexcept : number(n), function(f) {}
   T number;
+  binary_function function;
+  zeros_behind<T, sizeof(T) + sizeof(binary_function)> zeros{};
   [[nodiscard]] SLUICE_HOST_DEVICE T missing(int) const noexcept { return number; }
   SLUICE_HOST_DEVICE T operator()(T a, T b) const noexcept { return apply(function, a, b); }
 };
@@ -39,10 +49,11 @@ template <class T>
 struct unary_map : map_function<T> {
   static constexpr overflow on_overflow = overflow::wraps;
   unary_map(unary_function f, T first, T second) noexcept
-      : function(f), alpha(first), beta(second) {}
-  unary_function function;
+      : alpha(first), beta(second), function(f) {}
   T alpha;
   T beta;
+  unary_function function;
+  zeros_behind<T, 2 * sizeof(T) + sizeof(unary_function)> zeros{};
   SLUICE_HOST_DEVICE T operator()(T x) const noexcept { return apply(function, x, alpha, beta); }
 };
 
@@ -52,6 +63,7 @@ struct parts_map : map_function<complex_number<Real>, Real> {
   static constexpr bool types_are_fixed = true;
   explicit parts_map(unary_function f) noexcept : function(f) {}
   unary_function function;
+  zeros_behind<Real, sizeof(unary_function)> zeros{};
   SLUICE_HOST_DEVICE Real operator()(const complex_number<Real>& z) const noexcept {
     return apply_to_parts(function, z);
   }

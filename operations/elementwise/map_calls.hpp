@@ -129,6 +129,7 @@ template <class Bits>
 struct where_body {
   map_addresses addresses;
   Bits number;  ///< a or b, if it has no address
+  zeros_behind<Bits, sizeof(Bits)> zeros{};
 
   SLUICE_HOST_DEVICE void operator()(const map_layout<4>&,
                                      const map_position<4>& position) const noexcept {
