@@ -189,9 +189,10 @@ void add_conv2d_command(CLI::App& program) {
       .add_option_function<std::string>(
           "--padding-after",
           [options](const std::string& text) {
-            auto& after = options->geometry.padding_after.emplace();
+            conv2d_geometry::widths after;
             std::tie(after.h, after.w) =
                 parse_pair("--padding-after", text, 0, std::numeric_limits<std::int32_t>::max());
+            options->geometry.padding_after = after;
           },
           "Instead of --padding, zeros added below and right: one number or H,W")
       ->type_name("H,W");

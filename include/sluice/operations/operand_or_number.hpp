@@ -23,14 +23,15 @@ class operand_or_number : public operand {
   operand_or_number() noexcept = default;
   /// A tensor, a reference or a value of a program.
   template <class T>
-  requires(std::is_convertible_v<T&&, operand>)
-      // NOLINTNEXTLINE(google-explicit-constructor): every operand is one.
+  requires(std::is_convertible_v<T&&, operand> &&
+           !std::is_base_of_v<operand_or_number, std::remove_cvref_t<T>>)
+      // NOLINTNEXTLINE(*-explicit-constructor, bugprone-forwarding-*): every operand is one.
       operand_or_number(T&& value)
   noexcept : operand(std::forward<T>(value)) {}
   /// An integer, a real or a complex number.
   template <class T>
   requires(std::is_convertible_v<T&&, scalar> && !std::is_convertible_v<T&&, operand>)
-      // NOLINTNEXTLINE(google-explicit-constructor): numbers are written as they are.
+      // NOLINTNEXTLINE(*-explicit-constructor, bugprone-forwarding-*): written as numbers are.
       operand_or_number(T&& value)
   noexcept : number_(scalar(std::forward<T>(value))) {}
 

@@ -166,6 +166,12 @@ TEST_P(numbers_in_programs, may_be_given_by_each_run) {
   }
 }
 
+TEST(operand_or_number, keeps_its_number_in_a_copy) {
+  operand_or_number half = 0.5;
+  const operand_or_number copy = half;
+  EXPECT_TRUE(copy.number().has_value());
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, numbers_in_programs, every_device(), parameter_name);
 
 }  // namespace
