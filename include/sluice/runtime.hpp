@@ -15,6 +15,7 @@
 #include <sluice/runtime/extents.hpp>
 #include <sluice/runtime/external_memory.hpp>
 #include <sluice/runtime/float16.hpp>
+#include <sluice/runtime/float8.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 #include <sluice/runtime/host_device.hpp>
 #include <sluice/runtime/host_task.hpp>

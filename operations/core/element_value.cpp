@@ -3,6 +3,7 @@
 
 #include <sluice/runtime/error.hpp>
 
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -33,12 +34,17 @@ element_bytes small_integer(const scalar& value, element_type type, std::string_
   return bytes_of_value(static_cast<T>(number));
 }
 
-/// A number of a floating-point type, which has infinities and NaN.
+/// A number of a floating-point type, which has NaN, and all but e4m3 infinities.
 template <class T>
 element_bytes floating_point(const scalar& value, std::string_view argument) {
   const auto special = value.non_finite();
-  return bytes_of_value(special ? static_cast<T>(static_cast<float>(*special))
-                                : value.to<T>(argument));
+  if (!special) return bytes_of_value(value.to<T>(argument));
+  const auto number = static_cast<float>(*special);
+  if constexpr (sizeof(T) == 1) {
+    return bytes_of_value(T::unsaturated(number));
+  } else {
+    return bytes_of_value(static_cast<T>(number));
+  }
 }
 
 }  // namespace
@@ -66,6 +72,13 @@ element_bytes element_value(const scalar& value, element_type type, std::string_
       return bytes_of_value(value.to<std::int64_t>(argument));
     case element_type::u64:
       return bytes_of_value(value.to<std::uint64_t>(argument));
+    case element_type::e4m3:
+      if (value.non_finite() && !std::isnan(*value.non_finite())) {
+        refuse_range(value, type, argument);
+      }
+      return floating_point<e4m3>(value, argument);
+    case element_type::e5m2:
+      return floating_point<e5m2>(value, argument);
     case element_type::f16:
       return floating_point<f16>(value, argument);
     case element_type::bf16:

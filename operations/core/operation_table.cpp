@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view every_type = "all";
 constexpr std::string_view real_types = "f16, bf16, f32, f64";
-constexpr std::string_view ordered_types = "all but c64 and c128";
+constexpr std::string_view ordered_types = "all but e4m3, e5m2, c64 and c128";
 constexpr std::string_view any_strides = "any strides";
 constexpr std::string_view packs_rows = "last dimension contiguous, packs others";
 constexpr std::string_view packs_weights =
@@ -74,7 +74,7 @@ std::vector<operation_description> describe_operations() {
       describe<cast>("conversion to another type", every_type, any_strides),
       describe<strided_copy>("copy between strides", every_type, any_strides),
       describe<affine>("X · scale + bias for each channel",
-                       "all but c64 and c128; to f16, bf16, "
+                       "all but e4m3, e5m2, c64 and c128; to f16, bf16, "
                        "f32, f64",
                        any_strides)};
   for (const auto& family : {operations::describe_binary(), operations::describe_unary()}) {
@@ -87,7 +87,7 @@ std::vector<operation_description> describe_operations() {
       describe<stack>("tensors as the indices of a new dimension", every_type,
                       "any order of dimensions without gaps, packs others"),
       describe<reduce>("sums, extrema and other numbers over dimensions",
-                       "all; c64 and c128: sum, mean, product", any_strides),
+                       "all but e4m3 and e5m2; c64 and c128: sum, mean, product", any_strides),
       describe<sort>("elements along a dimension in order, and their positions", ordered_types,
                      any_strides),
       describe<top_k>("the largest or smallest elements along a dimension, and their positions",
@@ -111,14 +111,15 @@ std::vector<operation_description> describe_operations() {
       describe<one_hot>("one number where an index says so, and another elsewhere",
                         "of indices: i32, i64; of the result: all", any_strides),
       describe<cumulative>("sums or products up to each element along a dimension",
-                           "all but boolean", any_strides),
-      describe<scatter_elements>("X with updates of elements, each with an index", every_type,
-                                 any_strides),
-      describe<scatter_nd>("X with updates of slices at points", every_type, any_strides),
-      describe<quantize>("X / scale as small integers, also of blocks",
-                         "f16, bf16, f32, i32; to u8, i8, u16, i16", any_strides),
-      describe<dequantize>("small integers times a scale",
-                           "u8, i8, u16, i16, i32; to f16, bf16, f32", any_strides),
+                           "all but boolean, e4m3 and e5m2", any_strides),
+      describe<scatter_elements>("X with updates of elements, each with an index",
+                                 "all; e4m3 and e5m2: set", any_strides),
+      describe<scatter_nd>("X with updates of slices at points", "all; e4m3 and e5m2: set",
+                           any_strides),
+      describe<quantize>("X / scale as small integers or 8-bit numbers, also of blocks",
+                         "f16, bf16, f32, i32; to u8, i8, u16, i16, e4m3, e5m2", any_strides),
+      describe<dequantize>("small integers or 8-bit numbers times a scale",
+                           "u8, i8, u16, i16, i32, e4m3, e5m2; to f16, bf16, f32", any_strides),
       describe<dynamic_quantize>("bytes with the scale and the zero point that fit X",
                                  "f16, bf16, f32; to u8", any_strides),
       describe<histogram>("how many elements are in each of several bins",
@@ -130,8 +131,8 @@ std::vector<operation_description> describe_operations() {
       describe<reverse_sequence>("X with the first elements of each sequence reversed", every_type,
                                  any_strides),
       describe<im2col>("windows of images as columns", every_type, any_strides),
-      describe<col2im>("sums of windows, which are columns, as images", "all but boolean",
-                       any_strides),
+      describe<col2im>("sums of windows, which are columns, as images",
+                       "all but boolean, e4m3 and e5m2", any_strides),
       describe<frame_signal>("overlapping frames times a window", "f32, f64", any_strides),
       describe<power_spectrum>("squared magnitudes", "c64, c128", any_strides),
       describe<power_to_decibel>("decibels relative to a reference", "f32, f64", any_strides),

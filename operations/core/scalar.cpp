@@ -105,6 +105,16 @@ float scalar::to<float>(std::string_view argument) const {
   return value.real();
 }
 
+/// The nearest number of a type of 8 or 16 bits; infinite or NaN if that is out of its range.
+template <class T>
+T rounded_to(float value) {
+  if constexpr (sizeof(T) == 1) {
+    return T::unsaturated(value);
+  } else {
+    return T(value);
+  }
+}
+
 template <class T>
 T scalar::to_short(std::string_view argument, const char* range) const {
   using operations::rounded_to_odd;
@@ -117,7 +127,7 @@ T scalar::to_short(std::string_view argument, const char* range) const {
   } else {
     wide = rounded_to_odd(to<double>(argument));
   }
-  const T rounded(wide);
+  const auto rounded = rounded_to<T>(wide);
   if (!std::isfinite(static_cast<float>(rounded))) refuse(argument, *this, range);
   return rounded;
 }
@@ -130,6 +140,16 @@ f16 scalar::to<f16>(std::string_view argument) const {
 template <>
 bf16 scalar::to<bf16>(std::string_view argument) const {
   return to_short<bf16>(argument, "is out of the range of bf16");
+}
+
+template <>
+e4m3 scalar::to<e4m3>(std::string_view argument) const {
+  return to_short<e4m3>(argument, "is out of the range of e4m3");
+}
+
+template <>
+e5m2 scalar::to<e5m2>(std::string_view argument) const {
+  return to_short<e5m2>(argument, "is out of the range of e5m2");
 }
 
 template <>

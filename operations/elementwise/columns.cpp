@@ -116,6 +116,7 @@ im2col_call infer_im2col(const im2col& op, inference& inference) {
 
 col2im_call infer_col2im(const col2im& op, inference& inference) {
   const auto& x = inference.require(op.x);
+  operations::require_arithmetic(inference, op.x, x.type);
   if (x.type == element_type::boolean) {
     throw inference.refusal(op.x, "is of type ", x.type, "; cast converts");
   }

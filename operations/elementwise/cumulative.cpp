@@ -58,6 +58,7 @@ void distribute_rows(cumulative_launch& call) {
 cumulative_launch infer_cumulative(const cumulative& op, inference& inference) {
   const auto& x = inference.require(op.x);
   operations::require_enumerator("kind", op.kind, cumulative_kind::product);
+  operations::require_arithmetic(inference, op.x, x.type);
   if (x.type == element_type::boolean) {
     throw inference.refusal(op.x, "is of type ", x.type,
                             ", but cumulative takes all other types; cast converts");

@@ -79,6 +79,8 @@ template <class Run>
 int visit(const cumulative_call& call, const Run& run) {
   switch (call.rows.types[1]) {
     case storage::boolean:
+    case storage::e4m3:
+    case storage::e5m2:
       return 0;
     case storage::u8:
     case storage::i8:

@@ -11,11 +11,13 @@
 
 namespace sluice::operations {
 
-/// The element types that a function takes.
+/// The element types that a function takes. None contains e4m3 and e5m2, which no function
+/// computes.
 enum class element_set : std::uint8_t { all, not_complex, real, real_or_complex, complex, integer };
 
 /// Whether a set contains a type. `integer` also contains boolean.
 [[nodiscard]] constexpr bool contains(element_set set, element_type type) noexcept {
+  if (is_float8(type)) return false;
   switch (set) {
     case element_set::all:
       return true;
@@ -37,9 +39,9 @@ enum class element_set : std::uint8_t { all, not_complex, real, real_or_complex,
 [[nodiscard]] constexpr std::string_view to_string(element_set set) noexcept {
   switch (set) {
     case element_set::all:
-      return "all";
+      return "all but e4m3 and e5m2";
     case element_set::not_complex:
-      return "all but c64 and c128";
+      return "all but e4m3, e5m2, c64 and c128";
     case element_set::real:
       return "f16, bf16, f32, f64";
     case element_set::real_or_complex:

@@ -19,6 +19,7 @@ using operations::cast_call;
 using operations::copy_call;
 using operations::descriptor_of_map;
 using operations::is_complex;
+using operations::is_float8;
 using operations::is_floating_point;
 using operations::make_layout;
 using operations::where_call;
@@ -41,7 +42,9 @@ cast_call infer_cast(const cast& op, inference& inference) {
   }
   inference.allow_in_place(op.y, op.x);
   const auto& y = inference.result(op.y, type, x.shape);
-  return {make_layout<2>(x.shape, {y.strides, x.strides}, {type, x.type})};
+  // Other types have no such choice, and their kernels are the same.
+  return {make_layout<2>(x.shape, {y.strides, x.strides}, {type, x.type}),
+          op.saturate || !is_float8(type)};
 }
 
 copy_call infer_copy(const strided_copy& op, inference& inference) {
@@ -60,6 +63,7 @@ extents channel_strides(const affine& op, const inference& inference, const oper
   if (is_complex(s->type)) {
     throw inference.refusal(operand, "is of type ", s->type, ", but must be real");
   }
+  operations::require_arithmetic(inference, operand, s->type);
   if (!op.axis) return broadcast_strides(inference, operand, *s, x.shape);
   const auto axis = operations::dimension_of("axis", *op.axis, x.rank());
   if (s->rank() != 1 || s->shape[0] != x.shape[axis]) {
@@ -85,6 +89,7 @@ affine_call infer_affine(const affine& op, inference& inference) {
   if (is_complex(x.type)) {
     throw inference.refusal(op.x, "is of type ", x.type, ", but must be real");
   }
+  operations::require_arithmetic(inference, op.x, x.type);
   operations::require_type("type", op.type);
   const auto* const output_spec = inference.given(op.y);
   const auto type =

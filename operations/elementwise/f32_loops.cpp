@@ -104,6 +104,10 @@ void load_f32(storage type, const void* source, std::int64_t count, float* targe
       return load_as<storage::i64>(source, count, target);
     case storage::u64:
       return load_as<storage::u64>(source, count, target);
+    case storage::e4m3:
+      return load_as<storage::e4m3>(source, count, target);
+    case storage::e5m2:
+      return load_as<storage::e5m2>(source, count, target);
     case storage::f16:
       return load_as<storage::f16>(source, count, target);
     case storage::bf16:
@@ -135,6 +139,10 @@ void store_f32(storage type, const float* source, std::int64_t count, void* targ
       return store_as<storage::i64>(source, count, target);
     case storage::u64:
       return store_as<storage::u64>(source, count, target);
+    case storage::e4m3:
+      return store_as<storage::e4m3>(source, count, target);
+    case storage::e5m2:
+      return store_as<storage::e5m2>(source, count, target);
     case storage::f16:
       return store_as<storage::f16>(source, count, target);
     case storage::bf16:

@@ -95,25 +95,7 @@ class f32_map {
     return (width == 1 || stride(k, 0) == 1) && (height == 1 || stride(k, 1) == width);
   }
   [[nodiscard]] static std::int64_t bytes_of(storage type) noexcept {
-    switch (type) {
-      case storage::boolean:
-      case storage::u8:
-      case storage::i8:
-        return 1;
-      case storage::u16:
-      case storage::i16:
-      case storage::f16:
-      case storage::bf16:
-        return 2;
-      case storage::i32:
-      case storage::u32:
-      case storage::f32:
-        return 4;
-      case storage::c128:
-        return 16;
-      default:
-        return 8;
-    }
+    return operations::bytes_of(type);
   }
 
   [[nodiscard]] const void* packed(int k, std::int64_t position) const noexcept {

@@ -70,8 +70,9 @@ struct parts_map : map_function<complex_number<Real>, Real> {
 };
 
 /// The number itself, which is converted when it is stored.
-template <class T>
+template <class T, overflow Overflow = overflow::saturates>
 struct identity : map_function<T> {
+  static constexpr overflow on_overflow = Overflow;
   SLUICE_HOST_DEVICE T operator()(T x) const noexcept { return x; }
 };
 

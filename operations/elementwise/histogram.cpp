@@ -21,6 +21,7 @@ struct histogram_launch : operations::histogram_call {
 
 histogram_launch infer_histogram(const histogram& op, inference& inference) {
   const auto& x = inference.require(op.x);
+  operations::require_arithmetic(inference, op.x, x.type);
   if (operations::is_complex(x.type) || x.type == element_type::boolean) {
     throw inference.refusal(op.x, "is of type ", x.type,
                             ", but must be an integer or a floating-point type");

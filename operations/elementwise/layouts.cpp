@@ -16,6 +16,12 @@ void require_same_type(const inference& inference, const operand& operand, const
                           "; cast converts");
 }
 
+void require_arithmetic(const inference& inference, const operand& operand, element_type type) {
+  if (!is_float8(type)) return;
+  throw inference.refusal(operand, "is of type ", type,
+                          ", with which nothing computes; cast converts");
+}
+
 number_input require_number(const inference& inference, const operand_or_number& a,
                             const operand_or_number& b) {
   number_input result;

@@ -24,6 +24,7 @@ namespace sluice::operations {
 }
 static_assert(storage_of(element_type::boolean) == storage::boolean &&
               storage_of(element_type::u64) == storage::u64 &&
+              storage_of(element_type::e4m3) == storage::e4m3 &&
               storage_of(element_type::f16) == storage::f16 &&
               storage_of(element_type::f64) == storage::f64 &&
               storage_of(element_type::c128) == storage::c128);
@@ -31,6 +32,11 @@ static_assert(storage_of(element_type::boolean) == storage::boolean &&
 [[nodiscard]] constexpr bool is_complex(element_type type) noexcept {
   return type == element_type::c64 || type == element_type::c128;
 }
+/// Whether operations only move and convert elements of a type.
+[[nodiscard]] constexpr bool is_float8(element_type type) noexcept {
+  return type == element_type::e4m3 || type == element_type::e5m2;
+}
+/// A type of floating-point numbers to compute with.
 [[nodiscard]] constexpr bool is_floating_point(element_type type) noexcept {
   return type >= element_type::f16 && type <= element_type::f64;
 }
@@ -45,6 +51,9 @@ static_assert(storage_of(element_type::boolean) == storage::boolean &&
 /// Refuses an operand of another type than `type`, which is the type of `model`.
 void require_same_type(const inference& inference, const operand& operand, const tensor_spec& s,
                        element_type type, std::string_view model);
+
+/// Refuses an operand of a type that operations only move and convert.
+void require_arithmetic(const inference& inference, const operand& operand, element_type type);
 
 /// One of two inputs of equal types, if it is a number.
 struct number_input {

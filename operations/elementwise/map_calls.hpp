@@ -19,6 +19,8 @@ namespace sluice::operations {
 /// y = x, converted. Operands: y, x.
 struct cast_call {
   map_layout<2> layout{};
+  /// Whether numbers beyond the range of a type of 8 bits become the nearest one in range.
+  bool saturates = true;
 
   /// A type through which the conversion rounds once. Where several do, f32, which is the fastest.
   [[nodiscard]] storage through() const noexcept {
@@ -27,7 +29,8 @@ struct cast_call {
     const bool is_small = x <= storage::i16;
     const bool is_complex = x == storage::c64 || x == storage::c128;
     if (y == storage::f32 && !is_complex) return storage::f32;
-    return is_small && (y == storage::f16 || y == storage::bf16) ? storage::f32 : x;
+    const bool is_short = y >= storage::e4m3 && y <= storage::bf16;
+    return is_small && is_short ? storage::f32 : x;
   }
 };
 
@@ -197,7 +200,12 @@ int with_bits(storage type, const Run& run) {
 template <class Run>
 int visit(const cast_call& call, const map_addresses& addresses, const Run& run) {
   return visiting::with_compute_type(call.through(), [&](auto number) {
-    return run(map_body<identity<decltype(number)>, 2>{{}, addresses}, call.layout);
+    using type = decltype(number);
+    if constexpr (!is_complex_v<type>) {
+      using function = identity<type, overflow::becomes_infinite>;
+      if (!call.saturates) return run(map_body<function, 2>{{}, addresses}, call.layout);
+    }
+    return run(map_body<identity<type>, 2>{{}, addresses}, call.layout);
   });
 }
 
@@ -286,7 +294,8 @@ int visit(const unary_call& call, const map_addresses& addresses, const Run& run
 }
 
 /// Calls `each` with a call for each instantiation of a map: instantiations depend on the types of
-/// the operands, and on whether a unary function takes the parts of a complex number.
+/// the operands, on whether a unary function takes the parts of a complex number, and on whether a
+/// conversion saturates.
 template <class Call, class Each>
 void for_each_variant(const Each& each) {
   for (int type = 0; type <= static_cast<int>(storage::c128); ++type) {
@@ -295,6 +304,10 @@ void for_each_variant(const Each& each) {
     each(call);
     if constexpr (std::is_same_v<Call, unary_call>) {
       call.function = unary_function::abs;
+      each(call);
+    }
+    if constexpr (std::is_same_v<Call, cast_call>) {
+      call.saturates = false;
       each(call);
     }
   }

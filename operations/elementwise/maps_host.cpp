@@ -152,6 +152,12 @@ struct map_runner {
                         quantize_f32(inputs[0], inputs[1], inputs[2], count, y);
                       });
   }
+  int operator()(const map_body<quantized_float, 4>& body, const map_layout<4>& layout) const {
+    return run_blocks(body.addresses, layout, vector_cost,
+                      [](const auto& inputs, std::int64_t count, float* y) {
+                        quantize_float(inputs[0], inputs[1], inputs[2], count, y);
+                      });
+  }
   int operator()(const map_body<dequantized, 4>& body, const map_layout<4>& layout) const {
     return run_blocks(body.addresses, layout, vector_cost,
                       [](const auto& inputs, std::int64_t count, float* y) {

@@ -23,7 +23,7 @@ using operations::quantize_call;
   return type == element_type::f16 || type == element_type::bf16 || type == element_type::f32;
 }
 [[nodiscard]] bool is_quantized(element_type type) {
-  return type >= element_type::u8 && type <= element_type::i16;
+  return (type >= element_type::u8 && type <= element_type::i16) || operations::is_float8(type);
 }
 
 /// The dimensions of X, where one with blocks is two, and the strides of the operands along them.
@@ -110,7 +110,7 @@ operations::map_layout<4> quantized_layout(const Operation& op, const inference&
 
 /// Refuses a scale that is no small real number, and a zero point of another type or shape.
 template <class Operation>
-void require_scale(const Operation& op, const inference& inference, element_type integer,
+void require_scale(const Operation& op, const inference& inference, element_type type,
                    std::string_view model) {
   const auto& scale = inference.require(op.scale);
   if (!has_32_bits_at_most(scale.type)) {
@@ -119,7 +119,7 @@ void require_scale(const Operation& op, const inference& inference, element_type
   }
   const auto* const zero_point = inference.given(op.zero_point);
   if (zero_point == nullptr) return;
-  operations::require_same_type(inference, op.zero_point, *zero_point, integer, model);
+  operations::require_same_type(inference, op.zero_point, *zero_point, type, model);
   if (zero_point->shape != scale.shape) {
     throw inference.refusal(op.zero_point, "has the shape ", zero_point->shape,
                             ", but scale has the shape ", scale.shape);
@@ -140,11 +140,11 @@ quantize_call infer_quantize(const quantize& op, inference& inference) {
                     : output_spec != nullptr ? output_spec->type
                                              : element_type::u8;
   if (!is_quantized(type)) {
-    throw invalid_argument(
-        op.type                 ? "type"
-        : zero_point != nullptr ? "zero_point"
-                                : "y",
-        "is of type " + std::string(to_string(type)) + ", but must be u8, i8, u16 or i16");
+    throw invalid_argument(op.type                 ? "type"
+                           : zero_point != nullptr ? "zero_point"
+                                                   : "y",
+                           "is of type " + std::string(to_string(type)) +
+                               ", but must be u8, i8, u16, i16, e4m3 or e5m2");
   }
   require_scale(op, inference, type, "the result");
   const auto numbers = scale_extents(op, inference, x, inference.require(op.scale));
@@ -155,7 +155,8 @@ quantize_call infer_quantize(const quantize& op, inference& inference) {
 dequantize_call infer_dequantize(const dequantize& op, inference& inference) {
   const auto& x = inference.require(op.x);
   if (!is_quantized(x.type) && x.type != element_type::i32) {
-    throw inference.refusal(op.x, "is of type ", x.type, ", but must be u8, i8, u16, i16 or i32");
+    throw inference.refusal(op.x, "is of type ", x.type,
+                            ", but must be u8, i8, u16, i16, i32, e4m3 or e5m2");
   }
   if (x.type == element_type::i32 && inference.given(op.zero_point) != nullptr) {
     throw inference.refusal(op.zero_point, "is given, but x of type i32 has none");

@@ -8,7 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
-// Real numbers as small integers and back. Kernels include this header, so it compiles as C++17.
+// Real numbers as small integers or numbers of 8 bits and back. Kernels include this header, so it
+// compiles as C++17.
 namespace sluice {
 struct native_stream;
 }
@@ -21,6 +22,14 @@ struct quantized : map_function<float> {
   [[nodiscard]] SLUICE_HOST_DEVICE float missing(int) const noexcept { return 0; }
   SLUICE_HOST_DEVICE float operator()(float x, float scale, float zero_point) const noexcept {
     return std::rint(x / scale) + zero_point;
+  }
+};
+/// x / scale + zero point, which is rounded when it is stored.
+struct quantized_float : map_function<float> {
+  static constexpr bool inputs_may_miss = true;
+  [[nodiscard]] SLUICE_HOST_DEVICE float missing(int) const noexcept { return 0; }
+  SLUICE_HOST_DEVICE float operator()(float x, float scale, float zero_point) const noexcept {
+    return x / scale + zero_point;
   }
 };
 /// (x - zero point) · scale.
@@ -42,6 +51,10 @@ struct dequantize_call {
 
 template <class Run>
 int visit(const quantize_call& call, const map_addresses& addresses, const Run& run) {
+  const auto type = call.layout.types[0];
+  if (type == storage::e4m3 || type == storage::e5m2) {
+    return run(map_body<quantized_float, 4>{{}, addresses}, call.layout);
+  }
   return run(map_body<quantized, 4>{{}, addresses}, call.layout);
 }
 template <class Run>

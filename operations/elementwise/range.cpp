@@ -41,10 +41,11 @@ range_call infer_range(const range& op, inference& inference) {
   const auto type = op.type                  ? *op.type
                     : output_spec != nullptr ? output_spec->type
                                              : element_type::f32;
-  if (type == element_type::boolean || operations::is_complex(type)) {
+  if (type == element_type::boolean || operations::is_complex(type) ||
+      operations::is_float8(type)) {
     throw invalid_argument(op.type ? "type" : "y", "is " + std::string(to_string(type)) +
                                                        ", but must be an integer or a "
-                                                       "floating-point type");
+                                                       "floating-point type of 16 bits or more");
   }
   if (!op.limit) throw invalid_argument("limit", "is not given");
   if (op.step.is_zero()) throw invalid_argument("step", "is 0");

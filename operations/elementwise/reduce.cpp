@@ -88,6 +88,7 @@ void distribute(reduce_call& call) {
 reduce_call infer(const reduce& op, inference& inference) {
   const auto& x = inference.require(op.x);
   operations::require_enumerator("kind", op.kind, reduction::argmin);
+  operations::require_arithmetic(inference, op.x, x.type);
   if (operations::is_complex(x.type) &&
       !is_one_of(op.kind, reduction::sum, reduction::mean, reduction::product)) {
     throw inference.refusal(op.x, "is of type ", x.type,

@@ -110,6 +110,9 @@ scatter_call begin_call(const Operation& op, inference& inference, std::size_t f
   if (operations::is_complex(x.type) && op.combine > scatter_combine::multiply) {
     throw inference.refusal(op.x, "is of type ", x.type, ", which has no minimum or maximum");
   }
+  if (op.combine != scatter_combine::set) {
+    operations::require_arithmetic(inference, op.x, x.type);
+  }
   for (std::size_t i = 0; i < count; ++i) inference.couple(op.x, first + i);
   inference.allow_in_place(op.y, op.x);
   const auto& y = inference.result(op.y, x.type, x.shape);

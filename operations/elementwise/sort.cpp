@@ -97,6 +97,7 @@ std::size_t sorted_axis(const Operation& op, inference& inference) {
   if (operations::is_complex(x.type)) {
     throw inference.refusal(op.x, "is of type ", x.type, ", but complex numbers have no order");
   }
+  operations::require_arithmetic(inference, op.x, x.type);
   if (x.rank() == 0) throw inference.refusal(op.x, "has no dimension to sort along");
   return operations::dimension_of("axis", op.axis, x.rank());
 }

@@ -3,6 +3,7 @@
 
 #include <sluice/host_device_code.hpp>
 #include <sluice/runtime/float16.hpp>
+#include <sluice/runtime/float8.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -23,6 +24,8 @@ enum class storage : std::uint8_t {
   u32,
   i64,
   u64,
+  e4m3,
+  e5m2,
   f16,
   bf16,
   f32,
@@ -37,6 +40,8 @@ enum class storage : std::uint8_t {
     case storage::boolean:
     case storage::u8:
     case storage::i8:
+    case storage::e4m3:
+    case storage::e5m2:
       return 1;
     case storage::u16:
     case storage::i16:
@@ -72,6 +77,8 @@ enum class compute_type : std::uint8_t { i64, u64, f32, f64, c64, c128 };
   switch (type) {
     case storage::u64:
       return compute_type::u64;
+    case storage::e4m3:
+    case storage::e5m2:
     case storage::f16:
     case storage::bf16:
     case storage::f32:
@@ -96,8 +103,10 @@ template <class T>
 inline constexpr T highest_v = std::numeric_limits<T>::max();
 ///@}
 
-/// What happens to integers beyond the range of the type in which they are stored.
-enum class overflow { saturates, wraps };
+/// What happens to numbers beyond the range of the type in which they are stored. Only integers
+/// wrap, and only numbers of 8 bits become infinite, or NaN where there are no infinities; others
+/// saturate. Floating-point numbers of more bits always become infinite.
+enum class overflow { saturates, wraps, becomes_infinite };
 
 /// An integer or a real number as the integer type `To`. Real numbers are truncated toward zero,
 /// and NaN becomes 0.
@@ -132,8 +141,8 @@ template <class To, overflow Overflow, class From>
   }
 }
 
-/// A number as an f32 from which rounding to a 16-bit type gives the value nearest to the number:
-/// an inexact f32 gets an odd last bit, so that it is never taken for a tie.
+/// A number as an f32 from which rounding to a type of 8 or 16 bits gives the value nearest to the
+/// number: an inexact f32 gets an odd last bit, so that it is never taken for a tie.
 ///@{
 [[nodiscard]] SLUICE_HOST_DEVICE inline float rounded_to_odd(float value) noexcept {
   return value;
@@ -187,6 +196,12 @@ template <class To, overflow Overflow, class From>
 }
 ///@}
 
+/// An f32 as a number of 8 bits.
+template <class T, overflow Overflow>
+[[nodiscard]] SLUICE_HOST_DEVICE inline T float8_of(float value) noexcept {
+  return Overflow == overflow::becomes_infinite ? T::unsaturated(value) : T(value);
+}
+
 /// Reads or writes element `i` of memory of type `T`.
 ///@{
 template <class T>
@@ -219,6 +234,10 @@ template <class T>
       switch (type) {
         case storage::u64:
           return static_cast<T>(element_at<std::uint64_t>(source, i));
+        case storage::e4m3:
+          return static_cast<T>(static_cast<float>(element_at<e4m3>(source, i)));
+        case storage::e5m2:
+          return static_cast<T>(static_cast<float>(element_at<e5m2>(source, i)));
         case storage::f16:
           return static_cast<T>(f32_of(element_at<f16>(source, i)));
         case storage::bf16:
@@ -288,6 +307,10 @@ SLUICE_HOST_DEVICE inline void store(storage type, void* target, std::int64_t i,
         return put_element(target, i, to_integer<std::int64_t, Overflow>(value));
       case storage::u64:
         return put_element(target, i, to_integer<std::uint64_t, Overflow>(value));
+      case storage::e4m3:
+        return put_element(target, i, float8_of<e4m3, Overflow>(rounded_to_odd(value)));
+      case storage::e5m2:
+        return put_element(target, i, float8_of<e5m2, Overflow>(rounded_to_odd(value)));
       case storage::f16:
         return put_element(target, i, f16_of(rounded_to_odd(value)));
       case storage::bf16:

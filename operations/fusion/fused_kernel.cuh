@@ -53,6 +53,14 @@ struct stored<storage::u64> {
   using type = std::uint64_t;
 };
 template <>
+struct stored<storage::e4m3> {
+  using type = std::uint8_t;
+};
+template <>
+struct stored<storage::e5m2> {
+  using type = std::uint8_t;
+};
+template <>
 struct stored<storage::f16> {
   using type = std::uint16_t;
 };
@@ -310,10 +318,10 @@ template <unary_function F, storage Y, storage X, int Size>
   for (int j = 0; j < Size; ++j) y.parts[j] = apply_to_parts(F, z.parts[j]);
   return y;
 }
-template <class T, storage Y, storage X, int Size>
+template <class T, overflow Overflow, storage Y, storage X, int Size>
 [[nodiscard]] __device__ __forceinline__ fused_elements<Y, Size> cast_of(
     const fused_elements<X, Size>& x) {
-  return make_elements<Y, Size, overflow::saturates>(
+  return make_elements<Y, Size, Overflow>(
       [&](int j) { return read_element<T, X>(element_of(x, j)); });
 }
 /// `scale(j)` and `bias(j)` are the parameters of the element `j`.

@@ -83,7 +83,9 @@ class expression {
   expression(const fused_map& map, std::size_t i) : map_(map), i_(i) {}
 
   std::string operator()(const cast_call& call) const {
-    return "cast_of<" + compute_name(call.through()) + types(call, 1) + argument(0) + ")";
+    return "cast_of<" + compute_name(call.through()) +
+           (call.saturates ? ", overflow::saturates" : ", overflow::becomes_infinite") +
+           types(call, 1) + argument(0) + ")";
   }
   std::string operator()(const copy_call&) const { return argument(0); }
   std::string operator()(const affine_call& call) const {

@@ -28,6 +28,8 @@ constexpr type_entry types[] = {{element_type::boolean, {boolean, 8, 1}},
                                 {element_type::u32, {unsigned_integer, 32, 1}},
                                 {element_type::i64, {signed_integer, 64, 1}},
                                 {element_type::u64, {unsigned_integer, 64, 1}},
+                                {element_type::e4m3, {float8_e4m3fn, 8, 1}},
+                                {element_type::e5m2, {float8_e5m2, 8, 1}},
                                 {element_type::f16, {real, 16, 1}},
                                 {element_type::bf16, {bfloat, 16, 1}},
                                 {element_type::f32, {real, 32, 1}},
@@ -223,7 +225,9 @@ dlpack::versioned_tensor* export_dlpack(device_runtime& runtime, const tensor& m
                       read_only ? access_kind::read : access_kind::read_write,
                       detail::lent_memory::without_stream::wait);
   const auto id = runtime.device().id();
-  owner->tensor = {.version = {1, 0},
+  // 1.1 has added the codes of numbers of 8 bits.
+  const auto minor = dlpack::described_type(memory.type()).code > dlpack::boolean ? 1U : 0U;
+  owner->tensor = {.version = {1, minor},
                    .manager_ctx = owner.get(),
                    .deleter =
                        [](dlpack::versioned_tensor* tensor) {

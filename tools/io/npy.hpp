@@ -65,7 +65,7 @@ struct array {
 /// `output_file`. `elements` holds the elements in C order and native byte order.
 /// @throws error `invalid_argument` if the size of `elements` does not match `type` and `shape`; as
 /// `output_file`
-/// @throws error `unsupported` for bf16, which NumPy does not have
+/// @throws error `unsupported` for e4m3, e5m2 and bf16, which NumPy does not have
 void write_npy(const std::filesystem::path& path, element_type type,
                std::span<const std::int64_t> shape, std::span<const std::byte> elements);
 void write_npy(const std::filesystem::path& path, const array& contents);

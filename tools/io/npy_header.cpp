@@ -242,8 +242,10 @@ std::string format_npy_header(element_type type, std::span<const std::int64_t> s
         return "<u8";
       case element_type::f16:
         return "<f2";
+      case element_type::e4m3:
+      case element_type::e5m2:
       case element_type::bf16:
-        throw error(errc::unsupported, ".npy files have no bf16");
+        throw error(errc::unsupported, ".npy files have no " + std::string(to_string(type)));
       case element_type::f32:
         return "<f4";
       case element_type::f64:

@@ -90,6 +90,7 @@ SLUICE_MESSAGES(sluice_references, 1000, sluice::errc, sluice::gpu_ref<bool>,
                 sluice::gpu_ref<std::uint16_t>, sluice::gpu_ref<std::int16_t>,
                 sluice::gpu_ref<std::int32_t>, sluice::gpu_ref<std::uint32_t>,
                 sluice::gpu_ref<std::int64_t>, sluice::gpu_ref<std::uint64_t>,
+                sluice::gpu_ref<sluice::e4m3>, sluice::gpu_ref<sluice::e5m2>,
                 sluice::gpu_ref<sluice::f16>, sluice::gpu_ref<sluice::bf16>, sluice::gpu_ref<float>,
                 sluice::gpu_ref<double>, sluice::gpu_ref<std::complex<float>>,
                 sluice::gpu_ref<std::complex<double>>)

@@ -22,8 +22,8 @@ enum class cumulative_kind : std::uint8_t {
 ///     cumulative{.x = x, .axis = 1, .exclusive = true}  // 1 2 3 becomes 0 1 3
 ///
 /// Integers wrap around. f16, bf16, f32 and f64 are computed in f64, c64 and c128 in c128, and each
-/// result is rounded once. X is of any type but boolean. NumPy calls this `cumsum` and `cumprod`,
-/// ONNX CumSum and CumProd.
+/// result is rounded once. X is of any type but boolean, e4m3 and e5m2. NumPy calls this `cumsum`
+/// and `cumprod`, ONNX CumSum and CumProd.
 ///
 /// Sums begin with 0, so -0 counts as 0, and products with 1. A GPU combines elements in another
 /// order than the host: a product of some of them may overflow, even if they follow a 0. On one

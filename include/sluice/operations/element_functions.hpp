@@ -11,7 +11,7 @@ namespace sluice {
 /// The functions of `unary`. x is an element, alpha and beta are parameters of the request; where a
 /// function has one, its default is given.
 ///
-/// "Real" stands for the types f16, bf16, f32 and f64.
+/// "Real" stands for the types f16, bf16, f32 and f64. No function takes e4m3 and e5m2.
 enum class unary_function : std::uint8_t {
   negate,       ///< -x. All types.
   abs,          ///< |x|. All types; the result of a complex type is real.
@@ -79,7 +79,7 @@ inline constexpr std::size_t unary_function_count =
 /// The functions of `binary`, of elements a and b.
 ///
 /// "Real" stands for the types f16, bf16, f32 and f64. Integers wrap around. Functions whose result
-/// is a boolean are comparisons and logic; a NaN differs from every number.
+/// is a boolean are comparisons and logic; a NaN differs from every number. No e4m3 and e5m2.
 enum class binary_function : std::uint8_t {
   add,       ///< a + b. All types; of booleans, the disjunction.
   subtract,  ///< a - b. All types; of booleans, whether they differ.

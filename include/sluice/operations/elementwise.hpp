@@ -20,19 +20,25 @@ namespace sluice {
 ///
 /// Each element is rounded once, to the nearest value, ties to even. Conversions to integers
 /// truncate toward zero and saturate; NaN becomes 0. Any type converts to boolean: an element is
-/// true if it is not 0. Real types convert to complex types, but not the other way. X and Y have
-/// any strides. Y may be the same view as X; otherwise they share no bytes. The result is Y, a new
-/// row-major tensor if it is not given.
+/// true if it is not 0. Real types convert to complex types, but not the other way.
+///
+/// A number beyond the range of e4m3 or e5m2, also an infinity, becomes the nearest one in range.
+/// If `saturate` is false, it becomes infinite in e5m2, and NaN in e4m3, which has no infinities.
+/// Other types are not concerned.
+///
+/// X and Y have any strides. Y may be the same view as X; otherwise they share no bytes. The result
+/// is Y, a new row-major tensor if it is not given.
 struct cast {
   operand x{};                         ///< X, of any shape and type
   std::optional<element_type> type{};  ///< type of Y; not needed if Y is given
+  bool saturate = true;                ///< of e4m3 and e5m2: to the largest number
   operand y{};                         ///< Y, of the shape of X
 
   /// All members, in order.
   template <class = void>
   static constexpr auto members() {
     return std::make_tuple(input("x", &cast::x), parameter("type", &cast::type),
-                           output("y", &cast::y));
+                           parameter("saturate", &cast::saturate), output("y", &cast::y));
   }
 };
 
@@ -58,12 +64,12 @@ struct strided_copy {
 ///     affine{.x = bytes, .scale = s, .bias = b, .axis = 0}       // channels first
 ///     affine{.x = bytes, .factor = 1.0 / 255, .offset = -0.5}    // the same for all
 ///
-/// X, scale and bias are of any types but complex ones; Y is f16, bf16, f32 or f64. The computation
-/// is in f64 if an operand is f64, otherwise in f32; the product, the sum and the result are
-/// rounded in turn. Without `axis`, scale and bias are broadcast to the shape of X as in NumPy.
-/// With it, they are vectors along this dimension of X. All operands have any strides. Y may be the
-/// same view as X, scale and bias; otherwise it shares no bytes with them. The result is Y, a new
-/// row-major tensor if it is not given.
+/// X, scale and bias are of any types but e4m3, e5m2 and complex ones; Y is f16, bf16, f32 or f64.
+/// The computation is in f64 if an operand is f64, otherwise in f32; the product, the sum and the
+/// result are rounded in turn. Without `axis`, scale and bias are broadcast to the shape of X as in
+/// NumPy. With it, they are vectors along this dimension of X. All operands have any strides. Y may
+/// be the same view as X, scale and bias; otherwise it shares no bytes with them. The result is Y,
+/// a new row-major tensor if it is not given.
 struct affine {
   operand x{};                         ///< X, of any shape
   operand scale{};                     ///< scale of each channel; `factor` if not given

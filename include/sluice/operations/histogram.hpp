@@ -28,7 +28,7 @@ namespace sluice {
 ///
 /// X and Y have any strides and share no bytes. The result is Y, a new tensor if it is not given.
 struct histogram {
-  operand x{};                   ///< X, of any type but boolean, c64 and c128, and of any shape
+  operand x{};                   ///< X, no boolean, e4m3, e5m2, c64 or c128; of any shape
   std::int64_t bins = 0;         ///< number of bins, at least 1
   std::optional<scalar> low{};   ///< the lower edge of the first bin, finite
   std::optional<scalar> high{};  ///< the upper edge of the last bin, finite and above `low`

@@ -12,10 +12,12 @@
 
 namespace sluice {
 
-/// Real numbers as small integers: Y = saturate(round(X / scale) + zero point).
+/// Real numbers as small integers, Y = saturate(round(X / scale) + zero point), or as numbers of 8
+/// bits, Y = saturate(round(X / scale + zero point)).
 ///
 ///     quantize{.x = x, .scale = scale, .zero_point = zero_point}            // one pair for all
 ///     quantize{.x = weights, .scale = scales, .axis = 0, .type = element_type::i8}
+///     quantize{.x = x, .scale = scale, .type = element_type::e4m3}
 ///
 /// With an `axis`, scale has one number for each index along this dimension. Otherwise it is
 /// broadcast to X as in NumPy, and an extent of it may also be a divisor of that of X: each number
@@ -24,8 +26,8 @@ namespace sluice {
 /// dimensions of X and those with blocks are at most 8, without extents of 1.
 ///
 /// The quotient and the sum are computed in f32. The quotient is rounded to the nearest integer,
-/// ties to even. Numbers out of range become the nearest one in range, and NaN becomes 0. ONNX
-/// calls this QuantizeLinear.
+/// ties to even, or the sum to the nearest e4m3 or e5m2. Numbers out of range become the nearest
+/// one in range. NaN becomes 0, and stays NaN in e4m3 and e5m2. ONNX calls this QuantizeLinear.
 ///
 /// All operands have any strides, and Y shares no bytes with the others. The result is Y, a new
 /// row-major tensor if it is not given.
@@ -34,8 +36,8 @@ struct quantize {
   operand scale{};                     ///< f16, bf16 or f32
   operand zero_point{};                ///< of the shape of scale; 0 if not given
   std::optional<std::int64_t> axis{};  ///< the dimension of the scales; negative: from the last
-  /// Type of Y and of the zero point: u8, i8, u16 or i16. If it is not given: that of the zero
-  /// point, of Y, or u8.
+  /// Type of Y and of the zero point: u8, i8, u16, i16, e4m3 or e5m2. If it is not given: that of
+  /// the zero point, of Y, or u8.
   std::optional<element_type> type{};
   operand y{};  ///< Y, of the shape of X
 
@@ -49,7 +51,7 @@ struct quantize {
   }
 };
 
-/// Real numbers from small integers: Y = (X - zero point) · scale.
+/// Real numbers from small integers or numbers of 8 bits: Y = (X - zero point) · scale.
 ///
 ///     dequantize{.x = x, .scale = scale, .zero_point = zero_point}
 ///
@@ -59,7 +61,7 @@ struct quantize {
 /// All operands have any strides, and Y shares no bytes with the others. The result is Y, a new
 /// row-major tensor if it is not given.
 struct dequantize {
-  operand x{};                         ///< X: u8, i8, u16, i16 or i32
+  operand x{};                         ///< X: u8, i8, u16, i16, i32, e4m3 or e5m2
   operand scale{};                     ///< f16, bf16 or f32
   operand zero_point{};                ///< of the type of X and the shape of scale; none of i32
   std::optional<std::int64_t> axis{};  ///< the dimension of the scales; negative: from the last

@@ -153,7 +153,7 @@ struct im2col {
 /// X and Y have any strides and share no bytes. The result is Y, a new row-major tensor if it is
 /// not given.
 struct col2im {
-  operand x{};        ///< X, of the shape (N, C · window[0] · window[1], L); any type but boolean
+  operand x{};        ///< X, of the shape (N, C · window[0] · window[1], L); no boolean, e4m3, e5m2
   extents size{};     ///< height and width of the images, at least 1
   extents window{};   ///< height and width of a window, at least 1
   extents strides{};  ///< between windows, at least 1; 1 if not given

@@ -5,6 +5,7 @@
 
 #include <sluice/export.hpp>
 #include <sluice/runtime/float16.hpp>
+#include <sluice/runtime/float8.hpp>
 
 #include <complex>
 #include <cstdint>
@@ -62,8 +63,8 @@ class SLUICE_EXPORT scalar {
   /// @endcond
 
   /// The number as a `T`, which is float, double, a complex number of these, `f16`, `bf16`,
-  /// `std::int64_t` or `std::uint64_t`. A real number is rounded to the nearest `T`. `argument` is
-  /// the name in errors.
+  /// `e4m3`, `e5m2`, `std::int64_t` or `std::uint64_t`. A real number is rounded to the nearest
+  /// `T`. `argument` is the name in errors.
   /// @throws error `invalid_argument` if the number is not finite, or out of the range of `T`
   /// @throws error `invalid_argument` if the number has an imaginary part and `T` is real
   /// @throws error `invalid_argument` if `T` is an integer and the number is not
@@ -106,6 +107,10 @@ template <>
 SLUICE_EXPORT f16 scalar::to<f16>(std::string_view argument) const;
 template <>
 SLUICE_EXPORT bf16 scalar::to<bf16>(std::string_view argument) const;
+template <>
+SLUICE_EXPORT e4m3 scalar::to<e4m3>(std::string_view argument) const;
+template <>
+SLUICE_EXPORT e5m2 scalar::to<e5m2>(std::string_view argument) const;
 template <>
 SLUICE_EXPORT double scalar::to<double>(std::string_view argument) const;
 template <>

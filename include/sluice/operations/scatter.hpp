@@ -37,8 +37,8 @@ namespace sluice {
 /// in place of subnormal numbers.
 ///
 /// Integers wrap around, f16 and bf16 are computed in f32, and each intermediate result is rounded
-/// to the type of Y. c64 and c128 have no minimum or maximum. With `deterministic`, and for
-/// products of c128, one thread of a GPU makes all updates of an element, one after the other.
+/// to the type of Y. c64 and c128 have no minimum or maximum, and e4m3 and e5m2 are only set. With
+/// `deterministic`, and for products of c128, one thread of a GPU makes all updates of an element.
 struct scatter_elements {
   operand x{};            ///< X, of any type, with a dimension
   operand indices{};      ///< i32 or i64

@@ -17,8 +17,8 @@ namespace sluice {
 ///     sorted[0]                 // the values
 ///     sorted[1]                 // their positions along the dimension in X, i64
 ///
-/// X is of any type but c64 and c128, and has at least one dimension. All strides are allowed.
-/// Equal elements keep their order. NaN is larger than every number, and -0 equals 0.
+/// X is of any type but e4m3, e5m2, c64 and c128, and has at least one dimension. All strides are
+/// allowed. Equal elements keep their order. NaN is larger than every number, and -0 equals 0.
 ///
 /// Values and indices have the shape of X and share no bytes with X or each other. Those that are
 /// not given are new row-major tensors. The answer is `tensors`: values, indices.

@@ -181,7 +181,7 @@ struct arrow_array {
 ///
 /// @throws error the errors of `export_dlpack`
 /// @throws error `unsupported` naming `format` if Arrow has no primitive type of the elements
-///   (`boolean`, `bf16`, complex ones)
+///   (`boolean`, `e4m3`, `e5m2`, `bf16`, complex ones)
 /// @throws error `unsupported` naming `shape` if `memory` has not one dimension
 /// @throws error `unsupported` naming `strides` if the elements have gaps or repeat
 [[nodiscard]] SLUICE_EXPORT arrow_array

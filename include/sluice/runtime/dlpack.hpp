@@ -27,7 +27,9 @@ enum type_code : std::uint8_t {
   real = 2,
   bfloat = 4,
   complex = 5,
-  boolean = 6
+  boolean = 6,
+  float8_e4m3fn = 10,
+  float8_e5m2 = 12
 };
 
 /// `DLDevice`.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sluice/runtime/float16.hpp>
+#include <sluice/runtime/float8.hpp>
 
 #include <complex>
 #include <cstddef>
@@ -13,7 +14,9 @@ namespace sluice {
 /// The element types that sluice moves and computes with.
 ///
 /// A name gives the width in bits, as in NumPy: c64 consists of two f32. `boolean` is a byte.
-/// Code that writes or imports such memory must store only the values 0 and 1.
+/// Code that writes or imports such memory must store only the values 0 and 1. The types of 8 bits
+/// e4m3 and e5m2 are named by their bits of exponent and fraction. Operations move and convert
+/// them, and compute with none of them.
 enum class element_type : std::uint8_t {
   boolean,
   u8,
@@ -24,6 +27,8 @@ enum class element_type : std::uint8_t {
   u32,
   i64,
   u64,
+  e4m3,
+  e5m2,
   f16,
   bf16,
   f32,
@@ -38,6 +43,8 @@ enum class element_type : std::uint8_t {
     case element_type::boolean:
     case element_type::u8:
     case element_type::i8:
+    case element_type::e4m3:
+    case element_type::e5m2:
       return 1;
     case element_type::u16:
     case element_type::i16:
@@ -80,6 +87,10 @@ enum class element_type : std::uint8_t {
       return "i64";
     case element_type::u64:
       return "u64";
+    case element_type::e4m3:
+      return "e4m3";
+    case element_type::e5m2:
+      return "e5m2";
     case element_type::f16:
       return "f16";
     case element_type::bf16:
@@ -134,6 +145,14 @@ struct element_type_of<std::int64_t> {
 template <>
 struct element_type_of<std::uint64_t> {
   static constexpr auto value = element_type::u64;
+};
+template <>
+struct element_type_of<e4m3> {
+  static constexpr auto value = element_type::e4m3;
+};
+template <>
+struct element_type_of<e5m2> {
+  static constexpr auto value = element_type::e5m2;
 };
 template <>
 struct element_type_of<f16> {
