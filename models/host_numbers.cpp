@@ -33,6 +33,10 @@ auto with_type(element_type type, const Work& work) {
       return work(std::int64_t{});
     case element_type::u64:
       return work(std::uint64_t{});
+    case element_type::e4m3:
+      return work(e4m3{});
+    case element_type::e5m2:
+      return work(e5m2{});
     case element_type::f16:
       return work(f16{});
     case element_type::bf16:
@@ -50,7 +54,8 @@ auto with_type(element_type type, const Work& work) {
 }
 
 template <class T>
-constexpr bool is_short_real = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+constexpr bool is_short_real = std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2> ||
+                               std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 }  // namespace
 

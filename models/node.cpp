@@ -106,8 +106,8 @@ std::size_t node::dimension(std::int64_t axis, std::size_t rank, std::string_vie
 value node::number(element_type type, double number) const {
   return constant(number_of_type(type, number));
 }
-value node::cast_to(const value& x, element_type type) const {
-  return x.type() == type ? x : add(cast{.x = x, .type = type});
+value node::cast_to(const value& x, element_type type, bool saturate) const {
+  return x.type() == type ? x : add(cast{.x = x, .type = type, .saturate = saturate});
 }
 value node::dense(const value& x) const {
   return x.layout().is_contiguous() ? x : add(strided_copy{.x = x});

@@ -121,8 +121,8 @@ class node {
   }
   /// A number of a type, without dimensions.
   [[nodiscard]] value number(element_type type, double number) const;
-  /// The value in another type; itself if it has the type.
-  [[nodiscard]] value cast_to(const value& x, element_type type) const;
+  /// The value in another type; itself if it has the type. See `cast::saturate`.
+  [[nodiscard]] value cast_to(const value& x, element_type type, bool saturate = true) const;
   /// The value without gaps in row-major order.
   [[nodiscard]] value dense(const value& x) const;
 

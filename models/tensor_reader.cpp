@@ -36,8 +36,9 @@ void convert(const onnx::TensorProto& tensor, const Field& field, host_tensor& r
   require_count(tensor, static_cast<std::size_t>(field.size()), result.size());
   auto elements = result.values<T>();
   for (int i = 0; i < field.size(); ++i) {
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
-      elements[static_cast<std::size_t>(i)].bits = static_cast<std::uint16_t>(field[i]);
+    if constexpr (requires(T element) { element.bits; }) {
+      using bits = decltype(T::bits);
+      elements[static_cast<std::size_t>(i)].bits = static_cast<bits>(field[i]);
     } else {
       elements[static_cast<std::size_t>(i)] = static_cast<T>(field[i]);
     }
@@ -82,6 +83,10 @@ void read_fields(const onnx::TensorProto& t, host_tensor& result) {
       return convert<std::int64_t>(t, t.int64_data(), result);
     case element_type::u64:
       return convert<std::uint64_t>(t, t.uint64_data(), result);
+    case element_type::e4m3:
+      return convert<e4m3>(t, t.int32_data(), result);
+    case element_type::e5m2:
+      return convert<e5m2>(t, t.int32_data(), result);
     case element_type::f16:
       return convert<f16>(t, t.int32_data(), result);
     case element_type::bf16:

@@ -61,11 +61,16 @@ results import_eye(const node& n) {
                                ? require_element_type(n.attribute("dtype", std::int64_t{0}))
                                : x.type()});
 }
+/// Whether numbers beyond the range of a type of 8 bits become the largest one.
+bool saturates(const node& n) {
+  return n.attribute("saturate", std::int64_t{1}) != 0;
+}
 results import_cast(const node& n) {
-  return n.cast_to(n.input(0), require_element_type(n.attribute("to", std::int64_t{0})));
+  return n.cast_to(n.input(0), require_element_type(n.attribute("to", std::int64_t{0})),
+                   saturates(n));
 }
 results import_cast_like(const node& n) {
-  return n.cast_to(n.input(0), n.input(1).type());
+  return n.cast_to(n.input(0), n.input(1).type(), saturates(n));
 }
 results import_bit_cast(const node& n) {
   const auto type = require_element_type(n.attribute("to", std::int64_t{0}));

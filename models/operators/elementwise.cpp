@@ -63,10 +63,19 @@ results import_shift(const node& n) {
   if (direction == "RIGHT") return n.add(right_shift(n.input(0), n.input(1)));
   throw n.refusal("direction", "is '" + direction + "' instead of LEFT or RIGHT");
 }
+/// The operand of a predicate: numbers of 8 bits as f32, which holds all of them.
+value predicate_operand(const node& n) {
+  const auto& x = n.input(0);
+  const bool is_float8 = x.type() == element_type::e4m3 || x.type() == element_type::e5m2;
+  return is_float8 ? n.cast_to(x, element_type::f32) : x;
+}
+results import_is_nan(const node& n) {
+  return n.add(isnan(predicate_operand(n)));
+}
 results import_is_infinite(const node& n) {
   const bool positive = n.attribute("detect_positive", std::int64_t{1}) != 0;
   const bool negative = n.attribute("detect_negative", std::int64_t{1}) != 0;
-  const auto& x = n.input(0);
+  const auto x = predicate_operand(n);
   if (positive && negative) return n.add(isinf(x));
   const auto infinity = std::numeric_limits<double>::infinity();
   // Without either sign, nothing is larger than infinity.
@@ -103,7 +112,7 @@ constexpr std::array elementwise_entries{
     operator_entry{"Greater", import_binary<binary_function::greater>},
     operator_entry{"GreaterOrEqual", import_binary<binary_function::greater_equal>},
     operator_entry{"IsInf", import_is_infinite},
-    operator_entry{"IsNaN", import_unary<unary_function::isnan>},
+    operator_entry{"IsNaN", import_is_nan},
     operator_entry{"Less", import_binary<binary_function::less>},
     operator_entry{"LessOrEqual", import_binary<binary_function::less_equal>},
     operator_entry{"Log", import_unary<unary_function::log>},

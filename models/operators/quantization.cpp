@@ -35,6 +35,8 @@ std::optional<element_type> output_type(const node& n) {
 }
 
 results import_quantize(const node& n) {
+  // Only numbers of 8 bits could do anything else.
+  if (n.attribute("saturate", std::int64_t{1}) == 0) throw n.unsupported("saturate", "is 0");
   const auto s = read_scaling(n);
   return n.add(quantize{.x = n.input(0),
                         .scale = s.scale,
