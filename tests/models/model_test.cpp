@@ -194,6 +194,41 @@ TEST_P(models_of_one_node, integer_convolutions_have_groups_and_zero_points) {
   EXPECT_EQ(y.to_vector<std::int32_t>(), expected);
 }
 
+TEST_P(models_of_one_node, numbers_of_8_bits_are_quantized_and_converted) {
+  onnx_graph g(20);
+  g.input("x").output("y").output("restored").output("unsaturated").output("is_nan");
+  auto& zero = *g.graph().add_initializer();  // in int32_data, a number for each byte
+  zero.set_name("zero");
+  zero.set_data_type(17);     // FLOAT8E4M3FN
+  zero.add_int32_data(0x38);  // 1
+  g.constant("scale", std::vector<float>{2}, {});
+  g.node("QuantizeLinear", {"x", "scale", "zero"}, {"y"});
+  g.node("DequantizeLinear", {"y", "scale", "zero"}, {"restored"});
+  g.node("Cast", {"x"}, {"unsaturated"})
+      .with("to", 19)  // FLOAT8E5M2
+      .with("saturate", 0);
+  g.node("IsNaN", {"y"}, {"is_nan"});
+  constexpr auto infinity = std::numeric_limits<float>::infinity();
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const host_tensor x(std::vector<float>{0, 3, -0.1F, 5000, 1e6F, -infinity, nan}, {7});
+  const auto results = run(g.make(), {{"x", x}});
+  ASSERT_EQ(results[0].type(), element_type::e4m3);
+  ASSERT_EQ(results[2].type(), element_type::e5m2);
+  const auto numbers = results[0].to(element_type::f32).to_vector<float>();
+  const std::vector<float> expected{1, 2.5F, 0.9375F, 448, 448, -448};
+  EXPECT_EQ(std::vector<float>(numbers.begin(), numbers.end() - 1), expected);
+  const auto restored = results[1].to_vector<float>();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(restored[i], (expected[i] - 1) * 2);
+  }
+  const auto unsaturated = results[2].to(element_type::f32).to_vector<float>();
+  EXPECT_EQ(std::vector<float>(unsaturated.begin(), unsaturated.end() - 1),
+            (std::vector<float>{0, 3, -0.09375F, 5120, infinity, -infinity}));
+  EXPECT_TRUE(std::isnan(unsaturated.back()));
+  const std::vector<bool> nans{false, false, false, false, false, false, true};
+  EXPECT_EQ(results[3].to_vector<bool>(), nans);
+}
+
 TEST_P(models_of_one_node, concatenations_have_any_number_of_inputs) {
   onnx_graph g;
   g.input("x").output("y");

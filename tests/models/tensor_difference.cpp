@@ -16,7 +16,7 @@ template <class T>
 std::vector<double> as_reals(const host_tensor& x) {
   std::vector<double> numbers;
   for (const auto& number : x.values<T>()) {
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+    if constexpr (requires { number.bits; }) {
       numbers.push_back(static_cast<float>(number));
     } else if constexpr (std::is_arithmetic_v<T>) {
       numbers.push_back(static_cast<double>(number));
@@ -30,6 +30,10 @@ std::vector<double> as_reals(const host_tensor& x) {
 /// Parts of complex numbers count as numbers. Empty for integers.
 std::vector<double> reals_of(const host_tensor& x) {
   switch (x.type()) {
+    case element_type::e4m3:
+      return as_reals<e4m3>(x);
+    case element_type::e5m2:
+      return as_reals<e5m2>(x);
     case element_type::f16:
       return as_reals<f16>(x);
     case element_type::bf16:

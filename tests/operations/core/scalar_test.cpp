@@ -67,6 +67,28 @@ TEST(scalar, keeps_integers) {
                      [] { (void)scalar(complex128(0, 1)).to<std::uint64_t>("x"); }));
 }
 
+TEST(scalar, becomes_the_nearest_number_of_8_bits) {
+  const auto as_e4m3 = [](const scalar& value) {
+    return static_cast<float>(value.to<e4m3>("x"));
+  };
+  const auto as_e5m2 = [](const scalar& value) {
+    return static_cast<float>(value.to<e5m2>("x"));
+  };
+  EXPECT_EQ(as_e4m3(464), 448);
+  EXPECT_EQ(as_e4m3(0.1), 0.1015625F);
+  // Beside the middle of two numbers, which it is in f32.
+  EXPECT_EQ(as_e4m3(1.0625 + 0x1p-40), 1.125F);
+  EXPECT_EQ(as_e5m2(1.125 + 0x1p-40), 1.25F);
+  EXPECT_EQ(as_e5m2(-61439.0), -57344);
+  EXPECT_EQ(as_e5m2(1e-10), 0);
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: 465 is out of the range of e4m3",
+                     [] { (void)scalar(465).to<e4m3>("x"); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x: -61440 is out of the range of e5m2",
+                     [] { (void)scalar(-61440.0).to<e5m2>("x"); }));
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "is not finite", [] { (void)scalar(inf).to<e5m2>("x"); }));
+}
+
 TEST(scalar, refuses_what_the_type_cannot_hold) {
   for (const auto value : {inf, -inf, nan}) {
     EXPECT_TRUE(throws(errc::invalid_argument,

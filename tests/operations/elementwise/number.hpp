@@ -3,6 +3,7 @@
 
 #include <sluice/runtime/element_type.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
@@ -20,17 +21,29 @@ namespace sluice::test {
 /// Holds each element of each type exactly.
 using number = std::complex<long double>;
 
-inline constexpr std::array all_element_types{
+/// The types that operations compute with.
+inline constexpr std::array computed_element_types{
     element_type::boolean, element_type::u8,  element_type::i8,   element_type::u16,
     element_type::i16,     element_type::i32, element_type::u32,  element_type::i64,
     element_type::u64,     element_type::f16, element_type::bf16, element_type::f32,
     element_type::f64,     element_type::c64, element_type::c128};
+/// The types that operations only move and convert.
+inline constexpr std::array float8_types{element_type::e4m3, element_type::e5m2};
+inline constexpr auto all_element_types = [] {
+  std::array<element_type, computed_element_types.size() + float8_types.size()> all{};
+  std::copy(computed_element_types.begin(), computed_element_types.end(), all.begin());
+  std::copy(float8_types.begin(), float8_types.end(), all.begin() + computed_element_types.size());
+  return all;
+}();
 
 [[nodiscard]] constexpr bool is_complex_type(element_type type) {
   return type == element_type::c64 || type == element_type::c128;
 }
+[[nodiscard]] constexpr bool is_float8_type(element_type type) {
+  return type == element_type::e4m3 || type == element_type::e5m2;
+}
 [[nodiscard]] constexpr bool is_floating_type(element_type type) {
-  return type >= element_type::f16 && type <= element_type::f64;
+  return is_float8_type(type) || (type >= element_type::f16 && type <= element_type::f64);
 }
 
 /// Calls `function` with a value of the C++ type of integer elements.
@@ -68,9 +81,13 @@ auto with_integer_type(element_type type, Function&& function) {
   return std::copysign(std::numeric_limits<long double>::infinity(), value);
 }
 
-/// A real number as the value of an element of a type, rounded once.
+/// A real number as the value of an element of a type, rounded once. e4m3 and e5m2 saturate.
 [[nodiscard]] inline long double to_real_type(element_type type, long double value) {
   switch (type) {
+    case element_type::e4m3:
+      return rounded(std::clamp(value, -448.0L, 448.0L), 4, -6, 448);
+    case element_type::e5m2:
+      return rounded(std::clamp(value, -57344.0L, 57344.0L), 3, -14, 57344);
     case element_type::f16:
       return rounded(value, 11, -14, 65504);
     case element_type::bf16:
@@ -106,6 +123,22 @@ auto with_integer_type(element_type type, Function&& function) {
     return (all & 0x8000) != 0 ? -magnitude : magnitude;
   };
   switch (type) {
+    case element_type::e4m3: {
+      const auto all = bits(std::uint8_t{});
+      const int magnitude = all & 0x7f;
+      long double value = std::numeric_limits<long double>::quiet_NaN();
+      if (magnitude < 8) {
+        value = std::ldexp(static_cast<long double>(magnitude), -9);
+      } else if (magnitude < 0x7f) {
+        value = std::ldexp(static_cast<long double>(8 + magnitude % 8), magnitude / 8 - 10);
+      }
+      return (all & 0x80) != 0 ? -value : value;
+    }
+    case element_type::e5m2: {
+      // The upper half of an f16.
+      const std::array<std::byte, 2> half{std::byte{0}, *element};
+      return number_at(element_type::f16, half.data());
+    }
     case element_type::f16:
       return narrow(5, 10);
     case element_type::bf16:
@@ -165,6 +198,12 @@ inline void draw_element(std::mt19937_64& generator, element_type type, drawn ho
     return std::uniform_real_distribution<double>(smallest, largest)(generator);
   };
   if (type == element_type::boolean) return put(static_cast<std::uint8_t>(generator() & 1U));
+  if (how != drawn::bits && type == element_type::e4m3) {
+    return put(e4m3(static_cast<float>(uniform())));
+  }
+  if (how != drawn::bits && type == element_type::e5m2) {
+    return put(e5m2(static_cast<float>(uniform())));
+  }
   if (how == drawn::few && type < element_type::f16) {
     return with_integer_type(type, [&](auto integer) {
       using native = decltype(integer);

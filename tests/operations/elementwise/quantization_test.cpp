@@ -18,8 +18,8 @@
 namespace sluice::test {
 namespace {
 
-constexpr auto quantized_types = {element_type::u8, element_type::i8, element_type::u16,
-                                  element_type::i16};
+constexpr auto quantized_types = {element_type::u8,  element_type::i8,   element_type::u16,
+                                  element_type::i16, element_type::e4m3, element_type::e5m2};
 constexpr auto scale_types = {element_type::f16, element_type::bf16, element_type::f32};
 
 long double to_f32(long double value) {
@@ -37,6 +37,9 @@ std::pair<long double, long double> limits_of(element_type type) {
 
 /// QuantizeLinear by definition, where each step is rounded to f32.
 number quantized_number(element_type type, long double x, long double scale, long double zero) {
+  if (is_float8_type(type)) {
+    return to_real_type(type, to_f32(to_f32(to_f32(x) / scale) + zero));
+  }
   const auto rounded_quotient = std::nearbyint(to_f32(to_f32(x) / scale));
   const auto value = rounded_quotient + zero;
   const auto [lowest, highest] = limits_of(type);
@@ -172,6 +175,29 @@ TEST_P(quantization, rounds_ties_to_even_and_saturates) {
   EXPECT_EQ(run(test_executor(), bytes).type(), element_type::u8);
 }
 
+TEST_P(quantization, rounds_to_the_nearest_number_of_8_bits_and_saturates) {
+  constexpr auto infinity = std::numeric_limits<float>::infinity();
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  auto x = make_contiguous(element_type::f32, {10});
+  // In units of the scale: ties of e4m3 and e5m2, numbers out of range, and special ones.
+  x.set(std::vector<float>{2.125F, 2.375F, -0x1p-9F, 0x1p-10F, 928, 1e30F, -infinity, infinity, nan,
+                           -0.0F});
+  auto scale = make_contiguous(element_type::f32, {});
+  scale.set(std::vector<float>{2});
+  const std::vector<long double> e4m3_numbers{1.0L, 1.25L, -0.0L, 0,   448,
+                                              448,  -448,  448,   nan, -0.0L};
+  const quantize request{.x = x.view(), .scale = scale.view(), .type = element_type::e4m3};
+  expect_elements(run(test_executor(), request), [&](const extents& i) {
+    return number(e4m3_numbers[static_cast<std::size_t>(i[0])]);
+  });
+  const std::vector<long double> e5m2_numbers{1.0L,  1.25L,  -0x1p-10L, 0x1p-11L, 448,
+                                              57344, -57344, 57344,     nan,      -0.0L};
+  const quantize smaller{.x = x.view(), .scale = scale.view(), .type = element_type::e5m2};
+  expect_elements(run(test_executor(), smaller), [&](const extents& i) {
+    return number(e5m2_numbers[static_cast<std::size_t>(i[0])]);
+  });
+}
+
 TEST_P(quantization, blocks_of_most_dimensions) {
   const extents shape{2, 1, 2, 1, 4, 1, 6};
   const auto x = make(element_type::f32, shape, drawn::wide);
@@ -185,8 +211,9 @@ TEST_P(quantization, blocks_of_most_dimensions) {
 }
 
 TEST_P(quantization, is_undone_by_dequantize) {
-  for (const auto x_type : {element_type::u8, element_type::i8, element_type::u16,
-                            element_type::i16, element_type::i32}) {
+  for (const auto x_type :
+       {element_type::u8, element_type::i8, element_type::u16, element_type::i16, element_type::i32,
+        element_type::e4m3, element_type::e5m2}) {
     for (const auto type : scale_types) {
       for (int round = 0; round < 3; ++round) {
         const auto x = make(x_type, random_shape(0, 4));

@@ -46,6 +46,8 @@ TEST(quantize_loops, compute_what_the_functions_of_one_element_do) {
           const auto size = static_cast<std::int64_t>(count);
           host::quantize_f32(x.data(), scale.data(), zeros, size, y.data());
           expect_all(operations::quantized(), has_zero);
+          host::quantize_float(x.data(), scale.data(), zeros, size, y.data());
+          expect_all(operations::quantized_float(), has_zero);
           host::dequantize_f32(x.data(), scale.data(), zeros, size, y.data());
           expect_all(operations::dequantized(), has_zero);
         }

@@ -282,7 +282,7 @@ class reduce_operation : public elementwise_test {
 }
 
 TEST_P(reduce_operation, of_all_types_axes_and_strides) {
-  for (const auto type : all_element_types) {
+  for (const auto type : computed_element_types) {
     for (int k = 0; k < reduction_count; ++k) {
       const auto kind = static_cast<reduction>(k);
       if (!takes(kind, type)) continue;

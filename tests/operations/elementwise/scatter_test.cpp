@@ -60,6 +60,7 @@ class scatters : public indexing_test {
            (combine != scatter_combine::multiply || type < element_type::f16);
   }
   [[nodiscard]] static bool takes(scatter_combine combine, element_type type) {
+    if (is_float8_type(type)) return combine == scatter_combine::set;
     return combine <= scatter_combine::multiply || !is_complex_type(type);
   }
 

@@ -189,7 +189,7 @@ operation_mutations histogram_list() {
   mutations.required("x", &histogram::x);
   mutations.output("y", &histogram::y, u8);
   mutations.aliasing("y", &histogram::y, "x", &histogram::x);
-  for (const auto type : {boolean, c64, c128}) {
+  for (const auto type : {boolean, c64, c128, e4m3}) {
     mutations.add("x of type " + std::string(to_string(type)), bad, "x",
                   [type](histogram& op, bench& test_bench) {
                     op.x = test_bench.make(type, op.x.value().shape());

@@ -101,7 +101,7 @@ void add_convolution_operands(mutations_of<Operation>& mutations) {
         std::pair{"bias", &Operation::bias}, std::pair{"residual", &Operation::residual}}) {
     const std::string text = name;
     mutations.aliasing("y", &Operation::y, name, member);
-    for (const auto type : {u8, i32, f64, c64}) {
+    for (const auto type : {u8, i32, f64, c64, e4m3}) {
       mutations.add(text + " of " + std::string(to_string(type)), bad, text,
                     [member = member, type](Operation& c, bench& test_bench) {
                       c.*member = test_bench.make(type, (c.*member).value().shape());
@@ -288,7 +288,7 @@ operation_mutations integer_mutations() {
   for (const auto& [name, member] : {std::pair{"x", &self::x}, std::pair{"w", &self::w},
                                      std::pair{"x_zero_point", &self::x_zero_point},
                                      std::pair{"w_zero_point", &self::w_zero_point}}) {
-    for (const auto type : {i16, i32, f32, c64}) {
+    for (const auto type : {i16, i32, f32, c64, e4m3}) {
       mutations.add(std::string(name) + " of " + std::string(to_string(type)), bad, name,
                     [member = member, type](self& c, bench& test_bench) {
                       c.*member = test_bench.make(type, (c.*member).value().shape());

@@ -31,7 +31,7 @@ void add_operands(mutations_of<Operation>& mutations) {
   mutations.required("x", &Operation::x);
   mutations.output("y", &Operation::y, c64);
   mutations.aliasing("y", &Operation::y, "x", &Operation::x);
-  for (const auto type : {boolean, u8, i16, i64, c64, c128}) {
+  for (const auto type : {boolean, u8, i16, i64, c64, c128, e4m3}) {
     mutations.add("x of " + std::string(to_string(type)), bad, "x",
                   [type](Operation& o, bench& test_bench) {
                     o.x = test_bench.make(type, o.x.value().shape());
@@ -301,7 +301,7 @@ operation_mutations max_pool_with_indices_mutations() {
   mutations.output("indices", &max_pool_with_indices::indices, u8);
   mutations.aliasing("indices", &max_pool_with_indices::indices, "x", &max_pool_with_indices::x);
   add_windows(mutations);
-  for (const auto type : {boolean, i32, c64}) {
+  for (const auto type : {boolean, i32, c64, e4m3}) {
     mutations.add("x of type " + std::string(to_string(type)), bad, "x",
                   [type](max_pool_with_indices& o, bench& test_bench) {
                     o.x = test_bench.make(type, o.x.value().shape());
@@ -404,7 +404,7 @@ operation_mutations roi_mutations() {
   mutations.aliasing("y", &roi_align::y, "x", &roi_align::x);
   mutations.aliasing("y", &roi_align::y, "rois", &roi_align::rois);
   mutations.aliasing("y", &roi_align::y, "batch_indices", &roi_align::batch_indices);
-  for (const auto type : {boolean, u8, i64, c64}) {
+  for (const auto type : {boolean, u8, i64, c64, e4m3}) {
     mutations.add("x of " + std::string(to_string(type)), bad, "x",
                   [type](roi_align& r, bench& test_bench) {
                     r.x = test_bench.make(type, r.x.value().shape());
@@ -469,7 +469,7 @@ operation_mutations suppression_mutations() {
   mutations.aliasing("count", &operation::count, "scores", &operation::scores);
   mutations.add("two counts", bad, "count",
                 [](operation& o, bench& test_bench) { o.count = test_bench.make(i64, {2}); });
-  for (const auto type : {boolean, u8, i64, c64}) {
+  for (const auto type : {boolean, u8, i64, c64, e4m3}) {
     mutations.add("boxes of " + std::string(to_string(type)), bad, "boxes",
                   [type](operation& o, bench& test_bench) {
                     o.boxes = test_bench.make(type, o.boxes.value().shape());
@@ -530,7 +530,7 @@ operation_mutations attention_mutations() {
     const std::string text = name;
     mutations.required(text, member);
     mutations.aliasing("y", &attention::y, text, member);
-    for (const auto type : {boolean, u8, i64, f64, c64}) {
+    for (const auto type : {boolean, u8, i64, f64, c64, e4m3}) {
       mutations.add(text + " of " + std::string(to_string(type)), bad, text,
                     [member = member, type](attention& a, bench& test_bench) {
                       a.*member = test_bench.make(type, (a.*member).value().shape());

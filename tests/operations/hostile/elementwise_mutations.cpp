@@ -20,9 +20,11 @@ using enum element_type;
 
 cast valid_cast(bench& test_bench) {
   const auto shape = any_shape(test_bench);
-  const auto type = test_bench.one_of({boolean, u8, i32, u64, f32, f64});
-  return {.x = test_bench.loose(test_bench.one_of({u8, i8, u16, i16, i64, f16, bf16, f32}), shape),
+  const auto type = test_bench.one_of({boolean, u8, i32, u64, e4m3, e5m2, f32, f64});
+  const auto source = test_bench.one_of({u8, i8, u16, i16, i64, e4m3, e5m2, f16, bf16, f32});
+  return {.x = test_bench.loose(source, shape),
           .type = type,
+          .saturate = test_bench.coin(),
           .y = test_bench.loose(type, shape)};
 }
 
@@ -36,7 +38,7 @@ operation_mutations cast_list() {
     c.type.reset();
     c.y = {};
   });
-  for (const auto type : {u8, i8, u16, i16, i32, u32, i64, u64, f16, bf16, f32, f64}) {
+  for (const auto type : {u8, i8, u16, i16, i32, u32, i64, u64, e4m3, e5m2, f16, bf16, f32, f64}) {
     const std::string name(to_string(type));
     mutations.add("complex numbers as " + name, bad, "type", [type](cast& c, bench& test_bench) {
       c.x = test_bench.loose(test_bench.one_of({c64, c128}), c.x.value().shape());
@@ -61,7 +63,7 @@ operation_mutations cast_list() {
 operation_mutations copy_list() {
   mutations_of<strided_copy> mutations([](bench& test_bench) -> strided_copy {
     const auto shape = any_shape(test_bench);
-    const auto type = test_bench.one_of({boolean, u8, u16, f32, f64, c128});
+    const auto type = test_bench.one_of({boolean, u8, u16, e4m3, f32, f64, c128});
     return {.x = test_bench.loose(type, shape), .y = test_bench.loose(type, shape)};
   });
   mutations.required("x", &strided_copy::x);
@@ -114,10 +116,11 @@ operation_mutations affine_list() {
   mutations.aliasing("y", &affine::y, "bias", &affine::bias);
   for (const auto& [name, member] : {std::pair{"x", &affine::x}, std::pair{"scale", &affine::scale},
                                      std::pair{"bias", &affine::bias}}) {
-    mutations.add(
-        "complex " + std::string(name), bad, name, [member = member](affine& a, bench& test_bench) {
-          a.*member = test_bench.make(test_bench.one_of({c64, c128}), (a.*member).value().shape());
-        });
+    mutations.add("complex or 8-bit " + std::string(name), bad, name,
+                  [member = member](affine& a, bench& test_bench) {
+                    a.*member = test_bench.make(test_bench.one_of({c64, c128, e4m3, e5m2}),
+                                                (a.*member).value().shape());
+                  });
   }
   for (const auto& [name, member] :
        {std::pair{"scale", &affine::scale}, std::pair{"bias", &affine::bias}}) {
@@ -154,7 +157,7 @@ operation_mutations affine_list() {
     a.y = {};
   });
   add_no_types(mutations);
-  for (const auto type : {boolean, u8, i64, c64, c128}) {
+  for (const auto type : {boolean, u8, i64, c64, c128, e4m3}) {
     mutations.value(&affine::type, "type " + std::string(to_string(type)), "type", type);
   }
   for (const auto& [name, member] :
@@ -501,7 +504,7 @@ operation_mutations resize_list() {
   mutations.required("x", &resize::x);
   mutations.output("y", &resize::y, i32);
   mutations.aliasing("y", &resize::y, "x", &resize::x);
-  for (const auto type : {boolean, u16, i16, i32, u64, c64, c128}) {
+  for (const auto type : {boolean, u16, i16, i32, u64, c64, c128, e4m3}) {
     mutations.add(
         "x of " + std::string(to_string(type)), bad, "x",
         [type](resize& r, bench& test_bench) { r.x = test_bench.make(type, r.x.value().shape()); });
@@ -576,7 +579,7 @@ operation_mutations grid_sample_list() {
   mutations.output("y", &grid_sample::y, i32);
   mutations.aliasing("y", &grid_sample::y, "x", &grid_sample::x);
   mutations.aliasing("y", &grid_sample::y, "grid", &grid_sample::grid);
-  for (const auto type : {boolean, u8, i64, c64}) {
+  for (const auto type : {boolean, u8, i64, c64, e4m3}) {
     mutations.add("x of " + std::string(to_string(type)), bad, "x",
                   [type](grid_sample& g, bench& test_bench) {
                     g.x = test_bench.make(type, g.x.value().shape());

@@ -92,7 +92,8 @@ mutations_of<Operation> common(Operation (*valid)(bench&), transform_types singl
 }
 
 operation_mutations fft_list() {
-  auto mutations = common<fft>(valid_fft, {c64, c64}, {boolean, u8, i32, f16, bf16, f32, f64});
+  auto mutations =
+      common<fft>(valid_fft, {c64, c64}, {boolean, e4m3, u8, i32, f16, bf16, f32, f64});
   mutations.aliasing("y", &fft::y, "x", &fft::x);
   for (const int value : {2, 255}) {
     mutations.value(&fft::direction, "direction " + std::to_string(value), "direction",
@@ -102,7 +103,8 @@ operation_mutations fft_list() {
 }
 
 operation_mutations rfft_list() {
-  auto mutations = common<rfft>(valid_rfft, {f32, c64}, {boolean, u8, i64, f16, bf16, c64, c128});
+  auto mutations =
+      common<rfft>(valid_rfft, {f32, c64}, {boolean, e5m2, u8, i64, f16, bf16, c64, c128});
   mutations.aliasing("y", &rfft::y, "x", &rfft::x);
   return std::move(mutations).take();
 }

@@ -30,7 +30,7 @@ void add_indices(mutations_of<Operation>& mutations) {
                   static_cast<out_of_range_policy>(3));
   mutations.aliasing("y", &Operation::y, "x", &Operation::x);
   mutations.aliasing("y", &Operation::y, "indices", &Operation::indices);
-  for (const auto type : {boolean, u8, i16, u32, u64, f32, c64}) {
+  for (const auto type : {boolean, u8, i16, u32, u64, f32, c64, e4m3}) {
     mutations.add("indices of " + std::string(to_string(type)), bad, "indices",
                   [type](Operation& op, bench& test_bench) {
                     op.indices = test_bench.make(type, op.indices.value().shape());

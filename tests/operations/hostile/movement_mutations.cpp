@@ -157,7 +157,7 @@ operation_mutations range_list() {
   mutations.value(&range::limit, "no limit", "limit", std::nullopt);
   mutations.value(&range::step, "step 0", "step", 0);
   mutations.value(&range::step, "step 0.0", "step", 0.0);
-  for (const auto type : {boolean, c64, c128}) {
+  for (const auto type : {boolean, c64, c128, e4m3}) {
     mutations.value(&range::type, "numbers of " + std::string(to_string(type)), "type", type);
   }
   const auto add_range = [&](const std::string& description, const std::string& argument,

@@ -22,7 +22,7 @@ void add_scales(mutations_of<Operation>& mutations) {
   mutations.aliasing("y", &Operation::y, "x", &Operation::x);
   mutations.aliasing("y", &Operation::y, "scale", &Operation::scale);
   add_no_types(mutations);
-  for (const auto type : {boolean, u8, i32, f64, c64}) {
+  for (const auto type : {boolean, u8, i32, f64, c64, e4m3}) {
     mutations.add("scale of type " + std::string(to_string(type)), bad, "scale",
                   [type](Operation& op, bench& test_bench) {
                     op.scale = test_bench.make(type, op.scale.value().shape());
@@ -76,7 +76,7 @@ operation_mutations quantize_list() {
   });
   add_scales(mutations);
   mutations.output("y", &quantize::y, u8);
-  for (const auto type : {boolean, u8, f64, c64}) {
+  for (const auto type : {boolean, u8, f64, c64, e5m2}) {
     mutations.add("x of type " + std::string(to_string(type)), bad, "x",
                   [type](quantize& op, bench& test_bench) {
                     op.x = test_bench.make(type, {4, 6});
@@ -146,7 +146,7 @@ operation_mutations dynamic_quantize_list() {
   mutations.required("x", &dynamic_quantize::x);
   mutations.output("y", &dynamic_quantize::y, i8);
   mutations.aliasing("y", &dynamic_quantize::y, "x", &dynamic_quantize::x);
-  for (const auto type : {boolean, u8, i32, f64, c64}) {
+  for (const auto type : {boolean, u8, i32, f64, c64, e4m3}) {
     mutations.add("x of type " + std::string(to_string(type)), bad, "x",
                   [type](dynamic_quantize& op, bench& test_bench) {
                     op.x = test_bench.make(type, op.x.value().shape());

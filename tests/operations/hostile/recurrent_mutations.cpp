@@ -97,7 +97,7 @@ operation_mutations mutations_of_layer() {
   mutations_of<Operation> mutations(valid_layer<Operation>);
   mutations.required("x", &Operation::x);
   mutations.aliasing("y", &Operation::y, "x", &Operation::x);
-  for (const auto type : {boolean, u8, i64, c64}) {
+  for (const auto type : {boolean, u8, i64, c64, e4m3}) {
     mutations.add("x of " + std::string(to_string(type)), bad, "x",
                   [type](Operation& o, bench& test_bench) {
                     o.x = test_bench.make(type, o.x.value().shape());

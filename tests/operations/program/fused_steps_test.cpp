@@ -96,6 +96,33 @@ TEST_P(fused_steps, round_each_intermediate_value_to_its_type) {
   }
 }
 
+TEST_P(fused_steps, round_to_types_of_8_bits) {
+  for (const auto type : {element_type::e4m3, element_type::e5m2}) {
+    for (const bool saturate : {true, false}) {
+      program_builder p;
+      const auto x = p.input("x");
+      const auto large = p.add("large", affine{.x = x, .factor = 1e5});
+      const auto small = p.add("small", cast{.x = large, .type = type, .saturate = saturate});
+      const auto chosen =
+          p.add("chosen", where{.condition = p.add("positive", greater(x, 0)),
+                                .a = small,
+                                .b = p.add("same", strided_copy{.x = small.transposed()})});
+      const program program =
+          std::move(p).build({p.add("wide", cast{.x = chosen, .type = element_type::f32}), chosen});
+      const auto input = numbers({70, 70});
+      const auto one_small = alone(
+          cast{.x = alone(affine{.x = input, .factor = 1e5}), .type = type, .saturate = saturate});
+      const auto one_chosen = alone(where{.condition = alone(greater(input, 0)),
+                                          .a = one_small,
+                                          .b = alone(strided_copy{.x = one_small.transposed()})});
+      (void)await_kernels(program, {input});
+      const auto results = results_of({program, {input}});
+      expect_equal(results[1], one_chosen);
+      expect_equal(results[0], alone(cast{.x = one_chosen, .type = element_type::f32}));
+    }
+  }
+}
+
 TEST_P(fused_steps, take_views_repeated_operands_and_channels) {
   program_builder p;
   const auto x = p.input("x");      // (6, 5, 70)

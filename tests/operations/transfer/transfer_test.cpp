@@ -24,11 +24,12 @@
 namespace sluice::test {
 namespace {
 
-constexpr element_type all_types[] = {
-    element_type::boolean, element_type::u8,  element_type::i8,   element_type::u16,
-    element_type::i16,     element_type::i32, element_type::u32,  element_type::i64,
-    element_type::u64,     element_type::f16, element_type::bf16, element_type::f32,
-    element_type::f64,     element_type::c64, element_type::c128};
+constexpr element_type all_types[] = {element_type::boolean, element_type::u8,   element_type::i8,
+                                      element_type::u16,     element_type::i16,  element_type::i32,
+                                      element_type::u32,     element_type::i64,  element_type::u64,
+                                      element_type::f16,     element_type::bf16, element_type::f32,
+                                      element_type::f64,     element_type::c64,  element_type::c128,
+                                      element_type::e4m3,    element_type::e5m2};
 
 class transfer : public executor_test {
  protected:

@@ -177,6 +177,8 @@ TEST(element_types, know_their_size_and_name) {
   EXPECT_EQ(size_of(element_type_v<std::int8_t>), 1u);
   EXPECT_EQ(size_of(element_type_v<std::uint16_t>), sizeof(std::uint16_t));
   EXPECT_EQ(size_of(element_type_v<std::int16_t>), sizeof(std::int16_t));
+  EXPECT_EQ(size_of(element_type_v<e4m3>), 1U);
+  EXPECT_EQ(size_of(element_type_v<e5m2>), 1U);
   EXPECT_EQ(size_of(element_type_v<f16>), sizeof(f16));
   EXPECT_EQ(size_of(element_type_v<bf16>), sizeof(bf16));
   EXPECT_EQ(size_of(element_type_v<std::int32_t>), sizeof(std::int32_t));
@@ -189,6 +191,8 @@ TEST(element_types, know_their_size_and_name) {
   EXPECT_EQ(size_of(element_type_v<std::complex<double>>), sizeof(std::complex<double>));
   EXPECT_EQ(to_string(element_type::c128), "c128");
   EXPECT_EQ(to_string(element_type::u8), "u8");
+  EXPECT_EQ(to_string(element_type::e4m3), "e4m3");
+  EXPECT_EQ(to_string(element_type::e5m2), "e5m2");
 }
 
 }  // namespace

@@ -353,6 +353,8 @@ TEST_P(arrow_on, every_primitive_type_goes_round) {
   });
   const auto complex = runtime().allocate<std::complex<float>>(4, stream());
   EXPECT_TRUE(throws(errc::unsupported, "format", [&] { (void)export_arrow(runtime(), complex); }));
+  const auto small = runtime().allocate<e4m3>(4, stream());
+  EXPECT_TRUE(throws(errc::unsupported, "format", [&] { (void)export_arrow(runtime(), small); }));
   const tensor matrix = tensor(runtime().allocate<float>(4, stream())).reshape({2, 2});
   EXPECT_TRUE(throws(errc::unsupported, "shape", [&] { (void)export_arrow(runtime(), matrix); }));
   EXPECT_TRUE(throws(errc::unsupported, "strides",

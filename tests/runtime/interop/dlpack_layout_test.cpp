@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -63,6 +64,8 @@ TEST(dlpack_layout, knows_the_types) {
         std::pair(data_type{dlpack::unsigned_integer, 64, 1}, element_type::u64),
         std::pair(data_type{dlpack::real, 16, 1}, element_type::f16),
         std::pair(data_type{dlpack::bfloat, 16, 1}, element_type::bf16),
+        std::pair(data_type{dlpack::float8_e4m3fn, 8, 1}, element_type::e4m3),
+        std::pair(data_type{dlpack::float8_e5m2, 8, 1}, element_type::e5m2),
         std::pair(data_type{dlpack::complex, 64, 1}, element_type::c64)}) {
     descriptor d;
     d.tensor.dtype = described;
@@ -175,7 +178,16 @@ TEST(dlpack_layout, refuses_what_is_malformed) {
   EXPECT_TRUE(refused(errc::unsupported, "dtype.lanes", with([](auto& t) { t.dtype.lanes = 0; })));
   EXPECT_TRUE(refused(errc::unsupported, "dtype.code", with([](auto& t) { t.dtype.code = 3; })));
   EXPECT_TRUE(refused(errc::unsupported, "dtype.code", with([](auto& t) { t.dtype = {7, 8, 1}; })));
+  // Other numbers of 8 bits.
+  for (const auto code : std::initializer_list<std::uint8_t>{8, 9, 11, 13, 14}) {
+    EXPECT_TRUE(refused(errc::unsupported, "dtype.code", with([code](auto& t) {
+                          t.dtype = {code, 8, 1};
+                        })));
+  }
   EXPECT_TRUE(refused(errc::unsupported, "dtype.bits", with([](auto& t) { t.dtype.bits = 8; })));
+  EXPECT_TRUE(refused(errc::unsupported, "dtype.bits", with([](auto& t) {
+                        t.dtype = {dlpack::float8_e4m3fn, 16, 1};
+                      })));
 }
 
 TEST(dlpack_layout, takes_an_offset_that_makes_up_for_the_data) {

@@ -46,6 +46,8 @@ TEST_P(dlpack_on, every_element_type_goes_round) {
     expect_nothing_is_out();
   });
   goes_round<bf16>(runtime(), stream());
+  goes_round<e4m3>(runtime(), stream());
+  goes_round<e5m2>(runtime(), stream());
   expect_nothing_is_out();
   goes_round<std::complex<float>>(runtime(), stream());
   expect_nothing_is_out();

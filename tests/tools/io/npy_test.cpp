@@ -423,6 +423,17 @@ TEST(Npy, IntegersAreWritten) {
   }
 }
 
+TEST(Npy, TypesThatNumPyLacksAreNotWritten) {
+  const test::temporary_folder folder;
+  for (const auto type : {element_type::e4m3, element_type::e5m2, element_type::bf16}) {
+    const std::string name(to_string(type));
+    expect_error(errc::unsupported, ".npy files have no", name, [&] {
+      write_npy(folder / "x.npy", type, std::vector<std::int64_t>{3},
+                std::vector<std::byte>(3 * size_of(type)));
+    });
+  }
+}
+
 TEST(Npy, WritingChecksTheSize) {
   const test::temporary_folder folder;
   expect_error(errc::invalid_argument, "", "do not match the shape", [&] {
