@@ -27,7 +27,8 @@ struct quantized : map_function<float> {
 /// x / scale + zero point, which is rounded when it is stored.
 struct quantized_float : map_function<float> {
   static constexpr bool inputs_may_miss = true;
-  [[nodiscard]] SLUICE_HOST_DEVICE float missing(int) const noexcept { return 0; }
+  /// Changes no sum, not even that with -0.
+  [[nodiscard]] SLUICE_HOST_DEVICE float missing(int) const noexcept { return -0.0F; }
   SLUICE_HOST_DEVICE float operator()(float x, float scale, float zero_point) const noexcept {
     return x / scale + zero_point;
   }

@@ -21,15 +21,16 @@ void quantize_with(const Function& function, const float* x, const float* scale,
                    const float* zero_point, std::int64_t count, float* y) {
   const hn::ScalableTag<float> d;
   constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  const float missing = function.missing(2);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     auto quotient = hn::Div(hn::LoadU(d, x + i), hn::LoadU(d, scale + i));
     if constexpr (std::is_same_v<Function, quantized>) quotient = hn::Round(quotient);
-    const auto zero = zero_point != nullptr ? hn::LoadU(d, zero_point + i) : hn::Zero(d);
+    const auto zero = zero_point != nullptr ? hn::LoadU(d, zero_point + i) : hn::Set(d, missing);
     hn::StoreU(hn::Add(quotient, zero), d, y + i);
   }
   for (; i < count; ++i) {
-    y[i] = function(x[i], scale[i], zero_point != nullptr ? zero_point[i] : 0);
+    y[i] = function(x[i], scale[i], zero_point != nullptr ? zero_point[i] : missing);
   }
 }
 

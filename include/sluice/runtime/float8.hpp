@@ -12,32 +12,37 @@ namespace sluice {
 
 namespace detail {
 
-/// The magnitude of an `f32`, which is no NaN, as one of a format with a sign, `Fraction` bits of
+// Conversions without branches, so that loops of them use vectors.
+
+/// The magnitude of an `f32`, given by its bits, as one of a format with a sign, `Fraction` bits of
 /// fraction and the exponent bias `Bias`: rounded to the nearest value, ties to even. Behind the
-/// largest number of the format, its numbers go on.
+/// largest number of the format, its numbers go on. Of a NaN, any number.
 template <unsigned Fraction, unsigned Bias>
 SLUICE_HOST_DEVICE inline std::uint32_t rounded_magnitude(std::uint32_t magnitude) noexcept {
   constexpr std::uint32_t shift = 23U - Fraction;
   constexpr std::uint32_t smallest_normal = (128U - Bias) << 23U;
   // A number whose last place is the smallest number of the format: adding it rounds to that place.
   constexpr std::uint32_t rounding = (127U + 23U + 1U - Bias - Fraction) << 23U;
-  if (magnitude < smallest_normal) {
-    return bits_of(float_of(magnitude) + float_of(rounding)) - rounding;
-  }
-  const std::uint32_t half = (1U << (shift - 1U)) - 1U + ((magnitude >> shift) & 1U);
-  return (magnitude + half - ((127U - Bias) << 23U)) >> shift;
+  // The part up to the smallest normal number, and the part beyond it.
+  const std::uint32_t low = magnitude < smallest_normal ? magnitude : smallest_normal;
+  const std::uint32_t high = magnitude > smallest_normal ? magnitude : smallest_normal;
+  const std::uint32_t half = (1U << (shift - 1U)) - 1U + ((high >> shift) & 1U);
+  return bits_of(float_of(low) + float_of(rounding)) - rounding +
+         ((high + half - smallest_normal) >> shift);
 }
 
-/// The `f32` of a magnitude of such a format, which is finite.
+/// The `f32` of a finite magnitude of such a format, with further bits set: a sign, or all of the
+/// exponent.
 template <unsigned Fraction, unsigned Bias>
 SLUICE_HOST_DEVICE inline float value_of_magnitude(std::uint32_t magnitude,
-                                                   std::uint32_t sign) noexcept {
-  constexpr std::uint32_t smallest = (127U + 1U - Bias - Fraction) << 23U;
-  if (magnitude >> Fraction == 0) {
-    const float value = static_cast<float>(static_cast<int>(magnitude)) * float_of(smallest);
-    return sign != 0 ? -value : value;
-  }
-  return float_of(sign | ((magnitude << (23U - Fraction)) + ((127U - Bias) << 23U)));
+                                                   std::uint32_t bits) noexcept {
+  // A number without a leading 1 gets one, which is subtracted again.
+  constexpr std::uint32_t smallest_normal = (128U - Bias) << 23U;
+  const bool is_subnormal = magnitude >> Fraction == 0;
+  const std::uint32_t exponent = is_subnormal ? smallest_normal : (127U - Bias) << 23U;
+  const std::uint32_t excess = is_subnormal ? smallest_normal : 0U;
+  const float value = float_of((magnitude << (23U - Fraction)) + exponent) - float_of(excess);
+  return float_of(bits_of(value) | bits);
 }
 
 }  // namespace detail
@@ -60,8 +65,8 @@ struct e4m3 {
   SLUICE_HOST_DEVICE explicit operator float() const noexcept {
     const std::uint32_t sign = (bits & 0x80U) << 24U;
     const std::uint32_t magnitude = bits & 0x7fU;
-    return magnitude == nan ? detail::float_of(sign | 0x7fc00000U)
-                            : detail::value_of_magnitude<3, 7>(magnitude, sign);
+    const std::uint32_t special = magnitude == nan ? 0x7fc00000U : 0U;
+    return detail::value_of_magnitude<3, 7>(magnitude, sign | special);
   }
   /// Whether both have the same representation.
   SLUICE_HOST_DEVICE friend bool operator==(e4m3 a, e4m3 b) noexcept { return a.bits == b.bits; }
@@ -73,12 +78,11 @@ struct e4m3 {
   /// Magnitudes behind the largest number become `overflow`.
   SLUICE_HOST_DEVICE e4m3(float value, std::uint32_t overflow) noexcept {
     const std::uint32_t word = detail::bits_of(value);
-    std::uint32_t magnitude = nan;
-    if ((word & 0x7fffffffU) <= 0x7f800000U) {
-      magnitude = detail::rounded_magnitude<3, 7>(word & 0x7fffffffU);
-      if (magnitude > largest) magnitude = overflow;
-    }
-    bits = static_cast<std::uint8_t>(((word >> 24U) & 0x80U) | magnitude);
+    const std::uint32_t magnitude = word & 0x7fffffffU;
+    const std::uint32_t rounded = detail::rounded_magnitude<3, 7>(magnitude);
+    const std::uint32_t number = rounded > largest ? overflow : rounded;
+    const std::uint32_t special = magnitude > 0x7f800000U ? nan : 0U;
+    bits = static_cast<std::uint8_t>(((word >> 24U) & 0x80U) | number | special);
   }
 };
 
@@ -100,9 +104,9 @@ struct e5m2 {
   SLUICE_HOST_DEVICE explicit operator float() const noexcept {
     const std::uint32_t sign = (bits & 0x80U) << 24U;
     const std::uint32_t magnitude = bits & 0x7fU;
-    return magnitude >= infinite
-               ? detail::float_of(sign | 0x7f800000U | (magnitude != infinite ? 0x400000U : 0U))
-               : detail::value_of_magnitude<2, 15>(magnitude, sign);
+    const std::uint32_t special =
+        (magnitude >= infinite ? 0x7f800000U : 0U) | (magnitude > infinite ? 0x400000U : 0U);
+    return detail::value_of_magnitude<2, 15>(magnitude, sign | special);
   }
   /// Whether both have the same representation.
   SLUICE_HOST_DEVICE friend bool operator==(e5m2 a, e5m2 b) noexcept { return a.bits == b.bits; }
@@ -110,17 +114,16 @@ struct e5m2 {
  private:
   static constexpr std::uint32_t largest = 0x7b;  // 57344
   static constexpr std::uint32_t infinite = 0x7c;
-  static constexpr std::uint32_t nan = 0x7e;
+  static constexpr std::uint32_t nan = 0x7f;
 
   /// Magnitudes behind the largest number become `overflow`.
   SLUICE_HOST_DEVICE e5m2(float value, std::uint32_t overflow) noexcept {
     const std::uint32_t word = detail::bits_of(value);
-    std::uint32_t magnitude = nan;
-    if ((word & 0x7fffffffU) <= 0x7f800000U) {
-      magnitude = detail::rounded_magnitude<2, 15>(word & 0x7fffffffU);
-      if (magnitude > largest) magnitude = overflow;
-    }
-    bits = static_cast<std::uint8_t>(((word >> 24U) & 0x80U) | magnitude);
+    const std::uint32_t magnitude = word & 0x7fffffffU;
+    const std::uint32_t rounded = detail::rounded_magnitude<2, 15>(magnitude);
+    const std::uint32_t number = rounded > largest ? overflow : rounded;
+    const std::uint32_t special = magnitude > 0x7f800000U ? nan : 0U;
+    bits = static_cast<std::uint8_t>(((word >> 24U) & 0x80U) | number | special);
   }
 };
 
