@@ -147,18 +147,18 @@ struct im2col {
 ///
 /// X is laid out as the result of `im2col`, and Y as its X: each element of Y is the sum of those
 /// elements of X that `im2col` would have copied from it. They are added in the order of the rows
-/// of X: f64 in f64, other real numbers in f32, and rounded once; integers wrap around. PyTorch
-/// calls this `fold`, ONNX Col2Im.
+/// of X: f64 in f64, other real numbers in f32, and rounded once; integers wrap around. X is of any
+/// type but boolean, e4m3 and e5m2. PyTorch calls this `fold`, ONNX Col2Im.
 ///
 /// X and Y have any strides and share no bytes. The result is Y, a new row-major tensor if it is
 /// not given.
 struct col2im {
-  operand x{};        ///< X, of the shape (N, C · window[0] · window[1], L); no boolean, e4m3, e5m2
-  extents size{};     ///< height and width of the images, at least 1
-  extents window{};   ///< height and width of a window, at least 1
-  extents strides{};  ///< between windows, at least 1; 1 if not given
-  extents before{};   ///< padding before Y, at least 0; 0 if not given
-  extents after{};    ///< padding after Y, at least 0; 0 if not given
+  operand x{};         ///< X, of the shape (N, C · window[0] · window[1], L)
+  extents size{};      ///< height and width of the images, at least 1
+  extents window{};    ///< height and width of a window, at least 1
+  extents strides{};   ///< between windows, at least 1; 1 if not given
+  extents before{};    ///< padding before Y, at least 0; 0 if not given
+  extents after{};     ///< padding after Y, at least 0; 0 if not given
   extents dilation{};  ///< between elements of a window, at least 1; 1 if not given
   operand y{};         ///< Y, of the type of X and the shape (N, C, H, W)
 
