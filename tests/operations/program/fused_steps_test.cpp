@@ -108,7 +108,7 @@ TEST_P(fused_steps, round_to_types_of_8_bits) {
                                 .a = small,
                                 .b = p.add("same", strided_copy{.x = small.transposed()})});
       const program program =
-          std::move(p).build({p.add("wide", cast{.x = chosen, .type = element_type::f32}), chosen});
+          std::move(p).build({p.add("wide", cast{.x = chosen, .type = element_type::f32})});
       const auto input = numbers({70, 70});
       const auto one_small = alone(
           cast{.x = alone(affine{.x = input, .factor = 1e5}), .type = type, .saturate = saturate});
@@ -116,9 +116,8 @@ TEST_P(fused_steps, round_to_types_of_8_bits) {
                                           .a = one_small,
                                           .b = alone(strided_copy{.x = one_small.transposed()})});
       (void)await_kernels(program, {input});
-      const auto results = results_of({program, {input}});
-      expect_equal(results[1], one_chosen);
-      expect_equal(results[0], alone(cast{.x = one_chosen, .type = element_type::f32}));
+      expect_equal(results_of({program, {input}})[0],
+                   alone(cast{.x = one_chosen, .type = element_type::f32}));
     }
   }
 }
