@@ -185,6 +185,7 @@ void fill_16_bits(const convolution_call& call, const convolution_operands& oper
 /// The plan of a convolution of f32 that multiplies.
 std::shared_ptr<const convolution_plan> make_f32_plan(lane_libraries& libraries,
                                                       const convolution_key& key) {
+  if (auto plan = make_pointwise_plan(key)) return plan;
   // What oneDNN does not take is computed directly.
   if (auto plan = make_onednn_plan(libraries, key)) return plan;
   return std::make_shared<direct_plan>();

@@ -49,4 +49,9 @@ class convolution_plan : public operation_plan {
 [[nodiscard]] std::shared_ptr<const convolution_plan> make_onednn_plan(
     lane_libraries& libraries, const operations::convolution_shape& key);
 
+/// The plan of products by oneDNN for a convolution whose filters have one tap; nullptr if it is
+/// none, or if other plans are faster.
+[[nodiscard]] std::shared_ptr<const convolution_plan> make_pointwise_plan(
+    const operations::convolution_shape& key);
+
 }  // namespace sluice::host
