@@ -376,15 +376,20 @@ void compute_recurrent(const recurrent_layer_call& call, const recurrent_address
   }
 }
 
-// A copy that is there already pays for as many rows as are multiplied at once.
+/// Whether OpenBLAS multiplies a matrix with a few vectors faster: by several threads.
+bool prefers_vectors(const recurrent_layer_call& call, std::int64_t columns) noexcept {
+  constexpr double elements_of_thread = 1 << 21;
+  return call.batch<row_group&& static_cast<double>(call.rows()) * static_cast<double>(columns)>
+      elements_of_thread;
+}
 prepacked_layout layout_of_w(const recurrent_layer_call& call) {
   if (call.type == storage::f64 || call.steps == 0 || call.input == 0) return {};
-  if (!has_w_panels(call) && call.batch < row_group) return {};
+  if (!has_w_panels(call) && prefers_vectors(call, call.input)) return {};
   return {input_panels{call}.bytes(), identity_of_panels(call, call.w, call.input)};
 }
 prepacked_layout layout_of_r(const recurrent_layer_call& call) {
   if (call.type == storage::f64 || call.steps == 0) return {};
-  if (!has_r_panels(call) && call.batch < row_group) return {};
+  if (!has_r_panels(call) && prefers_vectors(call, call.hidden)) return {};
   return {state_panels{call}.bytes(), identity_of_panels(call, call.r, call.hidden)};
 }
 void prepack_w(const recurrent_layer_call& call, const void* w, void* copy) {

@@ -132,7 +132,8 @@ TEST_P(prepacked_constants, are_neither_tensors_nor_inputs_nor_of_varying_steps)
     (void)alone(fill{.value = i, .y = w});
     const auto result = values(results_of({program, {input}, {}, {scalar(i)}})[0]);
     for (std::size_t k = 0; k < result.size(); ++k) {
-      EXPECT_EQ(result[k], static_cast<float>(i) * static_cast<float>(k + 2));
+      EXPECT_EQ(result[k],
+                static_cast<float>(i) * (static_cast<float>(i) + static_cast<float>(k + 1)));
     }
   }
   EXPECT_EQ(prepacking_counts.copies, 0);
