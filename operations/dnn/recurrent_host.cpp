@@ -19,9 +19,6 @@ namespace {
 
 using namespace operations;
 
-/// As many rows as `add_product_f32` multiplies at once.
-constexpr std::int64_t row_group = 4;
-
 /// The sequences [begin, end) of a direction.
 struct sequence_range {
   std::int64_t direction;
@@ -374,29 +371,6 @@ void compute_recurrent(const recurrent_layer_call& call, const recurrent_address
   } else {
     recurrent_layer<float>(call, addresses, packed, workspace).run();
   }
-}
-
-/// Whether OpenBLAS multiplies a matrix with a few vectors faster: by several threads.
-bool prefers_vectors(const recurrent_layer_call& call, std::int64_t columns) noexcept {
-  constexpr double elements_of_thread = 1 << 21;
-  return call.batch<row_group&& static_cast<double>(call.rows()) * static_cast<double>(columns)>
-      elements_of_thread;
-}
-prepacked_layout layout_of_w(const recurrent_layer_call& call) {
-  if (call.type == storage::f64 || call.steps == 0 || call.input == 0) return {};
-  if (!has_w_panels(call) && prefers_vectors(call, call.input)) return {};
-  return {input_panels{call}.bytes(), identity_of_panels(call, call.w, call.input)};
-}
-prepacked_layout layout_of_r(const recurrent_layer_call& call) {
-  if (call.type == storage::f64 || call.steps == 0) return {};
-  if (!has_r_panels(call) && prefers_vectors(call, call.hidden)) return {};
-  return {state_panels{call}.bytes(), identity_of_panels(call, call.r, call.hidden)};
-}
-void prepack_w(const recurrent_layer_call& call, const void* w, void* copy) {
-  input_panels{call, static_cast<float*>(copy)}.pack(w);
-}
-void prepack_r(const recurrent_layer_call& call, const void* r, void* copy) {
-  state_panels{call, static_cast<float*>(copy)}.pack(r);
 }
 
 }  // namespace sluice::host

@@ -10,6 +10,7 @@ namespace {
 
 using operations::blas_matrix;
 using operations::recurrent_layer_call;
+using operations::storage;
 
 const std::byte* matrix_of(const recurrent_layer_call& call, const void* matrices,
                            const blas_matrix& m, std::int64_t direction) noexcept {
@@ -18,6 +19,26 @@ const std::byte* matrix_of(const recurrent_layer_call& call, const void* matrice
 }
 std::size_t bytes_of_elements(std::int64_t count) noexcept {
   return static_cast<std::size_t>(count) * sizeof(float);
+}
+
+/// What panels depend on, beside the elements of the matrices.
+std::string identity_of_panels(const recurrent_layer_call& call, const blas_matrix& matrix,
+                               std::int64_t columns, std::int64_t rows_together) {
+  std::string identity = "panels of rows";
+  for (const auto number :
+       {static_cast<std::int64_t>(call.type), static_cast<std::int64_t>(call.directions),
+        call.rows(), columns, rows_together, static_cast<std::int64_t>(matrix.transposed),
+        matrix.leading, matrix.distance}) {
+    identity += ' ' + std::to_string(number);
+  }
+  return identity;
+}
+
+/// Whether OpenBLAS multiplies a matrix with a few vectors faster: by several threads.
+bool prefers_vectors(const recurrent_layer_call& call, std::int64_t columns) noexcept {
+  constexpr double elements_of_thread = 1 << 21;
+  const double elements = static_cast<double>(call.rows()) * static_cast<double>(columns);
+  return call.batch < row_group && elements > elements_of_thread;
 }
 
 }  // namespace
@@ -44,16 +65,22 @@ void state_panels::pack(const void* r) const {
   }
 }
 
-std::string identity_of_panels(const recurrent_layer_call& call, const blas_matrix& matrix,
-                               std::int64_t columns) {
-  std::string identity = "panels of rows";
-  for (const auto number :
-       {static_cast<std::int64_t>(call.type), static_cast<std::int64_t>(call.directions),
-        call.rows(), columns, first_rows(call).count, static_cast<std::int64_t>(matrix.transposed),
-        matrix.leading, matrix.distance}) {
-    identity += ' ' + std::to_string(number);
-  }
-  return identity;
+prepacked_layout layout_of_w(const recurrent_layer_call& call) {
+  if (call.type == storage::f64 || call.steps == 0 || call.input == 0) return {};
+  if (!has_w_panels(call) && prefers_vectors(call, call.input)) return {};
+  return {input_panels{call}.bytes(), identity_of_panels(call, call.w, call.input, call.rows())};
+}
+prepacked_layout layout_of_r(const recurrent_layer_call& call) {
+  if (call.type == storage::f64 || call.steps == 0) return {};
+  if (!has_r_panels(call) && prefers_vectors(call, call.hidden)) return {};
+  return {state_panels{call}.bytes(),
+          identity_of_panels(call, call.r, call.hidden, first_rows(call).count)};
+}
+void prepack_w(const recurrent_layer_call& call, const void* w, void* copy) {
+  input_panels{call, static_cast<float*>(copy)}.pack(w);
+}
+void prepack_r(const recurrent_layer_call& call, const void* r, void* copy) {
+  state_panels{call, static_cast<float*>(copy)}.pack(r);
 }
 
 }  // namespace sluice::host

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 // The matrices of a layer in panels, in scratch memory or as prepacked copies of constants.
 namespace sluice::host {
+
+/// As many rows as `add_product_f32` multiplies at once.
+inline constexpr std::int64_t row_group = 4;
 
 /// The panels of W of one direction after the other.
 struct input_panels {
@@ -40,10 +42,5 @@ struct state_panels {
   [[nodiscard]] std::size_t bytes() const noexcept;
   void pack(const void* r) const;
 };
-
-/// What panels depend on, beside the elements of the matrices.
-[[nodiscard]] std::string identity_of_panels(const operations::recurrent_layer_call& call,
-                                             const operations::blas_matrix& matrix,
-                                             std::int64_t columns);
 
 }  // namespace sluice::host

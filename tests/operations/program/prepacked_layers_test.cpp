@@ -154,6 +154,18 @@ TEST_P(prepacked_layers, of_units_are_near) {
   }
 }
 
+// W and R want different layouts of the same constant.
+TEST_P(prepacked_layers, take_one_constant_as_both_matrices) {
+  const std::int64_t numbers_of_state = 19;
+  const auto matrix = weights({1, 3 * numbers_of_state, numbers_of_state});
+  const auto [constant, given] =
+      both(numbers({5, 3, numbers_of_state}), {matrix},
+           [](program_builder& p, const auto& x, const auto& all) {
+             return p.add("y", gru{.x = x, .w = all[0], .r = all[0]}).front();
+           });
+  EXPECT_LE(relative_error(values(constant[0]), values(given[0])), 1e-6);
+}
+
 TEST_P(prepacked_layers, run_at_once_on_several_lanes) {
   const auto w = weights({32, 16, 3, 3});
   const auto x = numbers({1, 16, 20, 20});
