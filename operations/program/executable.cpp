@@ -287,13 +287,13 @@ class executable::builder {
         inferred_.varying[next_varying_].number == number) {
       new_action.varying = next_varying_++;
     }
-    struct prepacked_copy {
+    struct packed_copy {
       place source;
       tensor_spec source_spec;
       place target;
       tensor_spec target_spec;
     };
-    std::vector<prepacked_copy> written_back;
+    std::vector<packed_copy> written_back;
     for (std::size_t i = 0; i < inferred.uses.size(); ++i) {
       const auto& u = inferred.uses[i];
       auto& operand = new_action.operands.emplace_back();

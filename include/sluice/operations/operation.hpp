@@ -210,8 +210,8 @@ struct device_functions {
   prepacked_layout (*prepacked)(const Call&, const operation_plan*,
                                 operand Operation::*input) = nullptr;
   /// Makes a prepacked copy. On a host device, computes in the thread of a host stream. On a GPU,
-  /// enqueues on the stream of the libraries. Null if
-  /// `prepacked` is.
+  /// enqueues on the stream of the libraries, which are not those of the lane. Null if `prepacked`
+  /// is null.
   void (*prepack)(lane_libraries&, const Call&, const prepacking_of<Operation>&) = nullptr;
 };
 
