@@ -183,7 +183,7 @@ class executable final : public operation_plan {
   /// Makes prepacked copies of the constants that steps want in another layout, and lets the steps
   /// use them. A step for whose copy there is no memory uses the constant itself.
   void prepack_constants(const program_inference& inferred, lane_libraries& libraries);
-  void prepack_operands(action& entry, std::size_t run_bytes, lane_libraries& libraries);
+  void prepack_operands(action& entry, std::size_t spare_bytes, lane_libraries& libraries);
   /// The share of this executable in the prepacked copies, in bytes.
   [[nodiscard]] std::size_t prepacked_bytes() const noexcept;
   /// The executables of padded runs; nullptr if runs are not padded.

@@ -4,9 +4,9 @@
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 // The prepacked copies of constants; see `prepacked_layout`.
 namespace sluice::operations {
@@ -17,11 +17,15 @@ bool lacks_memory(const error& reason) noexcept {
   return reason.code() == errc::out_of_memory || reason.code() == errc::over_budget;
 }
 
-/// The memory of the inputs and outputs of a run, in bytes.
-std::size_t bytes_of(const program_inference& inferred) noexcept {
+/// The memory of the inputs and outputs of a run, in bytes, and `more`; at most `limit`.
+std::size_t run_bytes(const program_inference& inferred, std::size_t more, std::size_t limit) {
   std::size_t sum = 0;
-  for (const auto& input : inferred.inputs) sum += input.bytes();
-  for (const auto& output : inferred.written) sum += output.spec.bytes();
+  const auto add = [&](std::size_t bytes) {
+    sum += std::min(bytes, limit - sum);
+  };
+  add(more);
+  for (const auto& input : inferred.inputs) add(input.bytes());
+  for (const auto& output : inferred.written) add(output.spec.bytes());
   return sum;
 }
 
@@ -29,12 +33,15 @@ std::size_t bytes_of(const program_inference& inferred) noexcept {
 
 void executable::prepack_constants(const program_inference& inferred, lane_libraries& libraries) {
   if (constants_ == nullptr) return;
-  const auto run_bytes = scratch_bytes() + bytes_of(inferred);
+  // A run can do without a copy, but not without its own memory.
+  const auto spare_bytes =
+      run_bytes(inferred, scratch_bytes(), libraries.runtime().device().info().memory_bytes);
   try {
     for (auto* const steps : {&steps_, &fused_}) {
       for (auto& entry : steps->actions) {
         if (entry.descriptor == nullptr || entry.varying) continue;
-        naming([&] { return entry.label; }, [&] { prepack_operands(entry, run_bytes, libraries); });
+        naming([&] { return entry.label; },
+               [&] { prepack_operands(entry, spare_bytes, libraries); });
       }
     }
   } catch (...) {
@@ -44,18 +51,16 @@ void executable::prepack_constants(const program_inference& inferred, lane_libra
   }
 }
 
-void executable::prepack_operands(action& entry, std::size_t run_bytes, lane_libraries& libraries) {
+void executable::prepack_operands(action& entry, std::size_t spare_bytes,
+                                  lane_libraries& libraries) {
   const auto kind = libraries.runtime().device().id().kind;
   for (std::size_t i = 0; i < entry.operands.size(); ++i) {
     auto& operand = entry.operands[i];
     if (operand.memory != place::kind::constant) continue;
     auto layout = entry.descriptor->prepacked(kind, entry.call, entry.plan.get(), i);
     if (layout.bytes == 0) continue;
-    // A run can do without the copy, but not without its own memory.
-    const std::array sizes{layout.bytes, run_bytes};
-    (void)libraries.runtime().reserve_memory(sizes);
     auto copy = constants_->prepacked_copy(
-        libraries, {*entry.descriptor, entry.call, entry.plan, i, std::move(layout)},
+        libraries, {*entry.descriptor, entry.call, entry.plan, i, std::move(layout), spare_bytes},
         operand.offset);
     auto position = std::find(prepacked_.begin(), prepacked_.end(), copy);
     if (position == prepacked_.end()) position = prepacked_.insert(position, std::move(copy));

@@ -5,6 +5,7 @@
 
 #include <sluice/runtime/host_task.hpp>
 
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -21,6 +22,8 @@ std::shared_ptr<const prepacked_constant> prepacked_constants::copy(
     std::size_t offset) {
   key name(offset, request.layout.identity);
   if (auto existing = find(name)) return existing;
+  const std::array sizes{request.layout.bytes, request.spare_bytes};
+  (void)libraries.runtime().reserve_memory(sizes);
   // The work outlives this call if the device is lost.
   struct packing {
     const operation_descriptor& descriptor;

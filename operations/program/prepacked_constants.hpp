@@ -34,6 +34,7 @@ struct prepacking_request {
   std::shared_ptr<const operation_plan> plan{};  ///< nullptr if the operation makes none
   std::size_t number = 0;                        ///< of the operand
   prepacked_layout layout{};
+  std::size_t spare_bytes = 0;  ///< that the memory budget must have beside the copy
 };
 
 /// The prepacked copies of the constants of one program on one device that executables use.
