@@ -201,20 +201,21 @@ TEST_P(prepacked_constants_without_memory, are_used_as_they_are) {
   EXPECT_EQ(prepacking_counts.runs_with_copy, 1);
 }
 
+/// A budget for an input, a constant, its copy, and the input and the result of a run.
 class prepacked_constants_with_budget : public prepacked_constants {
  protected:
   static constexpr std::size_t bytes = std::size_t{1} << 20U;
-  /// Enough for an input, the constant and two results.
+  static constexpr std::int64_t count = bytes / sizeof(float);
   runtime_options options_of_runtime() override {
     runtime_options options;
-    options.resource =
-        make_budget_resource(make_async_resource(), std::make_shared<memory_budget>(5 * bytes - 1));
+    options.resource = make_budget_resource(make_async_resource(), budget_);
     return options;
   }
+  std::shared_ptr<memory_budget> budget_ = std::make_shared<memory_budget>(5 * bytes);
 };
 
 TEST_P(prepacked_constants_with_budget, leave_the_memory_of_runs) {
-  constexpr std::int64_t count = bytes / sizeof(float);
+  const auto other = runtime().allocate_bytes(1, stream(), "other");
   const auto x = numbers({count});
   const auto w = counted(count);
   const auto program = sum_with(w);
@@ -223,6 +224,19 @@ TEST_P(prepacked_constants_with_budget, leave_the_memory_of_runs) {
   EXPECT_EQ(values(first[0]), expected(x, w));
   EXPECT_EQ(values(second[0]), expected(x, w));
   EXPECT_EQ(prepacking_counts.copies, 0);
+}
+
+TEST_P(prepacked_constants_with_budget, take_no_more_memory_for_another_executable) {
+  const auto x = numbers({count});
+  const auto w = counted(count);
+  const auto program = sum_with(w);
+  const auto y = results_of({program, {x}});
+  EXPECT_EQ(prepacking_counts.copies, 1);
+  const auto other = make_executor();
+  (void)run(*other, sluice::run{program, {x}, {y[0]}});
+  EXPECT_EQ(values(y[0]), expected(x, w));
+  EXPECT_EQ(prepacking_counts.copies, 1);
+  EXPECT_EQ(prepacking_counts.runs_with_copy, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, prepacked_constants, every_device(), parameter_name);
