@@ -197,6 +197,7 @@ struct convolution_operands {
   const void* bias = nullptr;
   const void* residual = nullptr;
   void* y = nullptr;
+  bool w_is_prepacked = false;  ///< W is a copy in the layout of the plan
 };
 
 }  // namespace sluice::operations

@@ -24,6 +24,12 @@ void prepare_dnn(lane_libraries& libraries);
 void compute_convolution(const operations::convolution_call& call,
                          const operations::convolution_operands& operands,
                          const operation_plan& plan, void* workspace);
+/// The layout in which the plan of a call computes with W.
+[[nodiscard]] prepacked_layout layout_of_filters(const operations::convolution_call& call,
+                                                 const operation_plan& plan);
+/// Makes a copy of W in this layout.
+void prepack_filters(const operations::convolution_call& call, const operation_plan& plan,
+                     const void* w, void* copy);
 }  // namespace sluice::host
 
 namespace sluice::cuda {
@@ -49,7 +55,8 @@ template <class Operation>
           launch.template get<const void>(&Operation::w),
           launch.template get<const void>(&Operation::bias),
           launch.template get<const void>(&Operation::residual),
-          launch.template get<void>(&Operation::y)};
+          launch.template get<void>(&Operation::y),
+          launch.is_prepacked(&Operation::w)};
 }
 
 template <class Operation>
@@ -68,6 +75,14 @@ template <class Operation>
   functions.host.version = host::dnn_version;
   functions.host.prepare = host::prepare_dnn;
   functions.host.make_plan = host::make_convolution_plan;
+  functions.host.prepacked = [](const convolution_call& call, const operation_plan* plan,
+                                operand Operation::*input) {
+    return input == &Operation::w ? host::layout_of_filters(call, *plan) : prepacked_layout();
+  };
+  functions.host.prepack = [](lane_libraries&, const convolution_call& call,
+                              const prepacking_of<Operation>& packing) {
+    host::prepack_filters(call, *packing.plan, packing.source, packing.copy);
+  };
   functions.compute = [](const convolution_call& call, const launch_of<Operation>& launch) {
     if (call.output.empty()) return;
     host::compute_convolution(call, operands_of(launch), launch.template plan<operation_plan>(),

@@ -59,6 +59,24 @@ class converted_plan final : public operation_plan {
   std::size_t bytes() const noexcept override { return plan_->bytes(); }
   std::size_t workspace_bytes() const noexcept override { return layout_.bytes(); }
 
+  /// The layout of W as f32: that of the other plan, or without one as it is.
+  [[nodiscard]] prepacked_layout layout_of_w(const convolution_call& call) const {
+    auto layout = plan_->layout_of_w();
+    if (layout.bytes == 0) layout.bytes = w_bytes(call);
+    layout.identity += std::string("f32 of ") += to_string(call.type);
+    layout.identity += ' ' + std::to_string(call.key.w_extent());
+    return layout;
+  }
+  void prepack_w(const convolution_call& call, const void* w, void* copy) const {
+    const auto type = operations::storage_of(call.type);
+    if (plan_->layout_of_w().bytes == 0) {
+      return load_f32(type, w, call.key.w_extent(), static_cast<float*>(copy));
+    }
+    std::vector<float> numbers(static_cast<std::size_t>(call.key.w_extent()));
+    load_f32(type, w, call.key.w_extent(), numbers.data());
+    plan_->prepack_w(numbers.data(), copy);
+  }
+
   void run(const convolution_call& call, const convolution_operands& operands,
            void* workspace) const {
     const auto& key = call.key;
@@ -71,7 +89,15 @@ class converted_plan final : public operation_plan {
     const auto image_of = [&](const void* images, std::int64_t i, std::int64_t distance) {
       return static_cast<const std::byte*>(images) + i * distance * bytes;
     };
-    load_f32(type, operands.w, key.w_extent(), floats_at(w_));
+    const float* w = floats_at(w_);
+    const void* prepacked_w = nullptr;
+    if (!operands.w_is_prepacked) {
+      load_f32(type, operands.w, key.w_extent(), floats_at(w_));
+    } else if (plan_->layout_of_w().bytes == 0) {
+      w = static_cast<const float*>(operands.w);
+    } else {
+      prepacked_w = operands.w;
+    }
     if (operands.bias != nullptr) {
       load_f32(type, operands.bias, key.y_channels(), floats_at(bias_));
     }
@@ -84,10 +110,11 @@ class converted_plan final : public operation_plan {
     inner.output.distance = call.output.image();
     inner.output.residual_distance = call.output.image();
     plan_->run(inner, {.x = floats_at(x_),
-                       .w = floats_at(w_),
+                       .w = w,
                        .bias = operands.bias != nullptr ? floats_at(bias_) : nullptr,
                        .y = floats_at(y_),
-                       .workspace = memory});
+                       .workspace = memory,
+                       .prepacked_w = prepacked_w});
     const float* residual = nullptr;
     if (operands.residual != nullptr) {
       // The memory of X is free again.
@@ -105,6 +132,9 @@ class converted_plan final : public operation_plan {
   }
 
  private:
+  [[nodiscard]] static std::size_t w_bytes(const convolution_call& call) noexcept {
+    return static_cast<std::size_t>(call.key.w_extent()) * sizeof(float);
+  }
   template <class Function>
   static void for_each_image(std::int64_t images, std::int64_t elements, const Function& function) {
     constexpr double nanoseconds_of_element = 0.3;
@@ -155,6 +185,7 @@ void fill_16_bits(const convolution_call& call, const convolution_operands& oper
 /// The plan of a convolution of f32 that multiplies.
 std::shared_ptr<const convolution_plan> make_f32_plan(lane_libraries& libraries,
                                                       const convolution_key& key) {
+  if (auto plan = make_pointwise_plan(key)) return plan;
   // What oneDNN does not take is computed directly.
   if (auto plan = make_onednn_plan(libraries, key)) return plan;
   return std::make_shared<direct_plan>();
@@ -188,8 +219,25 @@ void compute_convolution(const convolution_call& call, const convolution_operand
   auto* const y = static_cast<float*>(operands.y);
   static_cast<const convolution_plan&>(plan).run(
       call, {static_cast<const float*>(operands.x), static_cast<const float*>(operands.w),
-             static_cast<const float*>(operands.bias), y, static_cast<std::byte*>(workspace)});
+             static_cast<const float*>(operands.bias), y, static_cast<std::byte*>(workspace),
+             operands.w_is_prepacked ? operands.w : nullptr});
   finish(call.output, call.function, static_cast<const float*>(operands.residual), y);
+}
+
+prepacked_layout layout_of_filters(const convolution_call& call, const operation_plan& plan) {
+  if (!call.multiplies) return {};
+  if (call.type != element_type::f32) {
+    return static_cast<const converted_plan&>(plan).layout_of_w(call);
+  }
+  return static_cast<const convolution_plan&>(plan).layout_of_w();
+}
+
+void prepack_filters(const convolution_call& call, const operation_plan& plan, const void* w,
+                     void* copy) {
+  if (call.type != element_type::f32) {
+    return static_cast<const converted_plan&>(plan).prepack_w(call, w, copy);
+  }
+  static_cast<const convolution_plan&>(plan).prepack_w(static_cast<const float*>(w), copy);
 }
 
 }  // namespace sluice::host

@@ -4,6 +4,7 @@
 #include "operations/dnn/convolution_call.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
+#include <sluice/operations/launch_descriptor.hpp>
 #include <sluice/operations/operation_plan.hpp>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -27,6 +28,8 @@ struct f32_operands {
   const float* bias;
   float* y;
   std::byte* workspace;
+  const void* prepacked_w =
+      nullptr;  ///< the copy of `w` in the plan's layout; nullptr: there is none
 };
 
 /// A way to compute Y without its residual and its activation.
@@ -34,6 +37,10 @@ class convolution_plan : public operation_plan {
  public:
   virtual void run(const operations::convolution_call& call,
                    const f32_operands& operands) const = 0;
+  /// The layout of a copy of W; without bytes if the plan takes W as it is.
+  [[nodiscard]] virtual prepacked_layout layout_of_w() const { return {}; }
+  /// Makes this copy.
+  virtual void prepack_w(const float* /*w*/, void* /*copy*/) const {}
 };
 
 /// The plan of oneDNN for a convolution, whose parts are computed by threads of the device; nullptr
@@ -41,5 +48,10 @@ class convolution_plan : public operation_plan {
 /// @throws error `library_failure`, `out_of_memory`
 [[nodiscard]] std::shared_ptr<const convolution_plan> make_onednn_plan(
     lane_libraries& libraries, const operations::convolution_shape& key);
+
+/// The plan of products by oneDNN for a convolution whose filters have one tap; nullptr if it is
+/// none, or if other plans are faster.
+[[nodiscard]] std::shared_ptr<const convolution_plan> make_pointwise_plan(
+    const operations::convolution_shape& key);
 
 }  // namespace sluice::host

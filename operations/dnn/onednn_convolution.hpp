@@ -3,6 +3,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace sluice::host {
@@ -19,6 +21,26 @@ struct onednn_convolution {
   dnnl::memory::dims padding;      ///< before the source, or cut off from the destination
   dnnl::memory::dims padding_end;  ///< behind it
 };
+
+/// The bytes of the description of a layout: equal for equal ones.
+[[nodiscard]] inline std::string identity_of(const dnnl::memory::desc& layout) {
+#if DNNL_VERSION_MAJOR >= 3
+  std::string identity;
+  const auto append = [&](std::int64_t number) {
+    identity.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  append(static_cast<std::int64_t>(layout.get_data_type()));
+  append(static_cast<std::int64_t>(layout.get_format_kind()));
+  for (const auto& numbers : {layout.get_dims(), layout.get_strides(), layout.get_padded_dims(),
+                              layout.get_inner_blks(), layout.get_inner_idxs()}) {
+    append(static_cast<std::int64_t>(numbers.size()));
+    for (const auto number : numbers) append(number);
+  }
+  return identity;
+#else
+  return {reinterpret_cast<const char*>(&layout.data), sizeof(layout.data)};
+#endif
+}
 
 /// oneDNN's implementations of a `Primitive`, a forward convolution or deconvolution, best first.
 /// All that differs between oneDNN 2 and 3: since 3.0 a primitive is described in one step.

@@ -114,13 +114,31 @@ class onednn_plan final : public convolution_plan {
   }
   std::size_t workspace_bytes() const noexcept override { return layout_.bytes(); }
 
+  prepacked_layout layout_of_w() const override {
+    if (!w_.needed()) return {};
+    return {w_.bytes(), "oneDNN " + identity_of(w_.outer()) + identity_of(w_.inner())};
+  }
+  void prepack_w(const float* w, void* copy) const override {
+    const library_call_scope scope({{w, static_cast<std::size_t>(key_.w_extent()) * sizeof(float)}},
+                                   {{copy, w_.bytes()}});
+    check_onednn("a reorder of oneDNN", [&] {
+      const single_thread_scope single_thread;
+      memory source(w_.outer(), engine_, const_cast<float*>(w));
+      memory target(w_.inner(), engine_, copy);
+      dnnl::stream stream(engine_);
+      dnnl::reorder(source, target).execute(stream, source, target);
+      stream.wait();
+    });
+  }
+
   void run(const convolution_call& call, const f32_operands& operands) const override {
     const auto bytes = [](std::int64_t elements) {
       return static_cast<std::size_t>(elements) * sizeof(float);
     };
     const library_call_scope scope(
         {{operands.x, bytes(call.key.x_extent())},
-         {operands.w, bytes(call.key.w_extent())},
+         operands.prepacked_w != nullptr ? read_range{operands.prepacked_w, w_.bytes()}
+                                         : read_range{operands.w, bytes(call.key.w_extent())},
          {operands.bias, operands.bias == nullptr ? 0 : bytes(call.key.y_channels())}},
         {{operands.y, bytes(call.key.y_extent())}, {operands.workspace, workspace_bytes()}});
     check_onednn("a convolution of oneDNN", [&] { execute(operands); });
@@ -157,8 +175,8 @@ class onednn_plan final : public convolution_plan {
   }
 
   void execute(const f32_operands& operands) const {
-    const void* w = operands.w;
-    if (w_.needed()) {
+    const void* w = operands.prepacked_w != nullptr ? operands.prepacked_w : operands.w;
+    if (w_.needed() && operands.prepacked_w == nullptr) {
       const single_thread_scope single_thread;
       dnnl::stream stream(engine_);
       const auto memory_at = [&](const memory::desc& desc, const void* address) {

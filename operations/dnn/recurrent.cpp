@@ -261,7 +261,9 @@ operations::recurrent_addresses addresses_of(const launch_of<Operation>& launch)
 template <class Operation>
 void compute_layer(const recurrent_layer_call& call, const launch_of<Operation>& launch) {
   if (call.batch == 0) return;
-  host::compute_recurrent(call, addresses_of(launch), launch.workspace());
+  host::compute_recurrent(call, addresses_of(launch),
+                          {launch.is_prepacked(&Operation::w), launch.is_prepacked(&Operation::r)},
+                          launch.workspace());
 }
 template <class Operation>
 void enqueue_layer(lane_libraries& libraries, const recurrent_layer_call& call,
@@ -277,6 +279,20 @@ std::shared_ptr<const operation_plan> make_host_plan(lane_libraries&,
 }
 
 template <class Operation>
+prepacked_layout prepacked(const recurrent_layer_call& call, const operation_plan*,
+                           operand Operation::*input) {
+  if (call.batch == 0) return {};
+  if (input == &Operation::w) return host::layout_of_w(call);
+  return input == &Operation::r ? host::layout_of_r(call) : prepacked_layout();
+}
+template <class Operation>
+void prepack_matrix(lane_libraries&, const recurrent_layer_call& call,
+                    const prepacking_of<Operation>& packing) {
+  const auto pack = packing.input == &Operation::w ? host::prepack_w : host::prepack_r;
+  pack(call, packing.source, packing.copy);
+}
+
+template <class Operation>
 const operation_descriptor& layer_descriptor(std::string_view name) {
   static const typed_operation_descriptor<Operation, recurrent_layer_call> instance(
       {.name = name,
@@ -284,7 +300,9 @@ const operation_descriptor& layer_descriptor(std::string_view name) {
        .host = {.library = "OpenBLAS",
                 .version = host::blas_version,
                 .check = host::check_recurrent,
-                .make_plan = make_host_plan},
+                .make_plan = make_host_plan,
+                .prepacked = prepacked<Operation>,
+                .prepack = prepack_matrix<Operation>},
        .compute = compute_layer<Operation>,
        .cuda = {.library = "cuBLAS",
                 .version = operations::with_cuda<cuda::blas_version>(),

@@ -92,9 +92,25 @@ namespace sluice::host {
 /// Refuses sizes beyond OpenBLAS's.
 /// @throws error `unsupported`
 void check_recurrent(const operations::recurrent_layer_call& call);
+/// The matrices that are prepacked copies.
+struct prepacked_matrices {
+  bool w = false;
+  bool r = false;
+};
 /// Computes one chunk of steps after the other.
 void compute_recurrent(const operations::recurrent_layer_call& call,
-                       const operations::recurrent_addresses& addresses, void* workspace);
+                       const operations::recurrent_addresses& addresses,
+                       const prepacked_matrices& packed, void* workspace);
+/// The layout of prepacked copies of W and R.
+///@{
+[[nodiscard]] prepacked_layout layout_of_w(const operations::recurrent_layer_call& call);
+[[nodiscard]] prepacked_layout layout_of_r(const operations::recurrent_layer_call& call);
+///@}
+/// Make prepacked copies of W and R.
+///@{
+void prepack_w(const operations::recurrent_layer_call& call, const void* w, void* copy);
+void prepack_r(const operations::recurrent_layer_call& call, const void* r, void* copy);
+///@}
 }  // namespace sluice::host
 
 namespace sluice::cuda {

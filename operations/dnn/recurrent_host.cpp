@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/blas/gemm_functions.hpp"
 #include "operations/dnn/recurrent_functions.hpp"
+#include "operations/dnn/recurrent_panels.hpp"
 #include "operations/dnn/recurrent_rows.hpp"
-#include "operations/dnn/row_panels.hpp"
 #include "runtime/seam.hpp"
 
 #include <algorithm>
@@ -31,8 +31,15 @@ template <class T>
 class recurrent_layer {
  public:
   recurrent_layer(const recurrent_layer_call& call, const recurrent_addresses& addresses,
-                  void* workspace)
-      : call_(call), addresses_(addresses), layout_(host_layout(call)) {
+                  const prepacked_matrices& packed, void* workspace)
+      : call_(call),
+        addresses_(addresses),
+        packed_(packed),
+        has_w_panels_(packed.w || has_w_panels(call)),
+        has_r_panels_(packed.r || has_r_panels(call)),
+        layout_(host_layout(call)),
+        w_panels_{call},
+        r_panels_{call} {
     auto* const memory = static_cast<std::byte*>(workspace);
     const auto part = [&](std::int64_t offset) {
       return reinterpret_cast<T*>(memory + offset);
@@ -42,8 +49,11 @@ class recurrent_layer {
     h_ = part(layout_.h);
     c_ = part(layout_.c);
     reset_ = part(layout_.reset);
-    w_panels_ = reinterpret_cast<float*>(memory + layout_.w_panels);
-    r_panels_ = reinterpret_cast<float*>(memory + layout_.r_panels);
+    // Nobody writes a prepacked copy.
+    w_panels_.memory = packed.w ? static_cast<float*>(const_cast<void*>(addresses.w))
+                                : reinterpret_cast<float*>(memory + layout_.w_panels);
+    r_panels_.memory = packed.r ? static_cast<float*>(const_cast<void*>(addresses.r))
+                                : reinterpret_cast<float*>(memory + layout_.r_panels);
     for (std::int64_t d = 0; d < call.directions; ++d) units_.emplace_back(call, addresses, d);
   }
 
@@ -53,7 +63,7 @@ class recurrent_layer {
     for (std::int64_t first = 0; first < call_.steps; first += layout_.steps) {
       chunk_ = {first, std::min(layout_.steps, call_.steps - first)};
       for (std::int64_t d = 0; d < call_.directions; ++d) multiply_inputs(d);
-      if (has_r_panels(call_)) {
+      if (has_r_panels_) {
         run_ranges();
       } else {
         run_together();
@@ -110,29 +120,9 @@ class recurrent_layer {
     }
   }
 
-  [[nodiscard]] row_panels w_panels(std::int64_t d) const noexcept {
-    row_panels panels{w_panels_, call_.rows(), call_.input};
-    panels.first += d * panels.size();
-    return panels;
-  }
-  /// The panels of the first, or the second, rows of R.
-  [[nodiscard]] row_panels r_panels(std::int64_t d, bool is_first) const noexcept {
-    row_panels first{r_panels_, first_rows(call_).count, call_.hidden};
-    row_panels second{r_panels_, second_rows(call_).count, call_.hidden};
-    first.first += d * (first.size() + second.size());
-    second.first = first.first + first.size();
-    return is_first ? first : second;
-  }
   void pack() const {
-    for (std::int64_t d = 0; d < call_.directions; ++d) {
-      if (has_w_panels(call_)) {
-        pack_rows(call_.type, matrix(addresses_.w, call_.w, d), call_.w, 0, w_panels(d));
-      }
-      if (!has_r_panels(call_)) continue;
-      const auto* const r = matrix(addresses_.r, call_.r, d);
-      pack_rows(call_.type, r, call_.r, 0, r_panels(d, true));
-      pack_rows(call_.type, r, call_.r, second_rows(call_).first, r_panels(d, false));
-    }
+    if (has_w_panels_ && !packed_.w) w_panels_.pack(addresses_.w);
+    if (has_r_panels_ && !packed_.r) r_panels_.pack(addresses_.r);
   }
 
   /// The gates of the chunk: X · Wᵀ and the bias.
@@ -149,7 +139,7 @@ class recurrent_layer {
         units.begin_gates(gates + row * layout_.gate_leading, layout_.gate_leading);
       }
     };
-    if (!has_w_panels(call_)) {
+    if (!has_w_panels_) {
       begin_rows(0, rows);
       if (call_.input != 0) {
         multiply(input_product(call_, rows, layout_.gate_leading), matrix(addresses_.w, call_.w, d),
@@ -159,7 +149,7 @@ class recurrent_layer {
     }
     if constexpr (std::is_same_v<T, float>) {
       // Rows that stay in a cache while they are multiplied with all panels.
-      constexpr std::int64_t block = 64;
+      const std::int64_t block = rows < 256 ? 2 * row_group : 64;
       const work_chunks chunks(rows,
                                static_cast<double>(call_.rows()) *
                                    static_cast<double>(call_.input) / products_in_nanosecond,
@@ -169,7 +159,7 @@ class recurrent_layer {
         for (auto row = chunks[chunk].begin; row < chunks[chunk].end; row += block) {
           const auto count = std::min(block, chunks[chunk].end - row);
           begin_rows(row, row + count);
-          add_product(x_rows(x, row, count, numbers), count, w_panels(d),
+          add_product(x_rows(x, row, count, numbers), count, w_panels_.of(d),
                       {gates + row * layout_.gate_leading, layout_.gate_leading});
         }
       });
@@ -232,10 +222,8 @@ class recurrent_layer {
 
   /// Computes the chunk for ranges of sequences, each of which runs through all steps.
   void run_ranges() const {
-    // As many sequences as `add_product_f32` multiplies at once.
-    constexpr std::int64_t together = 4;
-    const auto groups = (call_.batch + together - 1) / together;
-    const double nanoseconds = static_cast<double>(together * chunk_.count) *
+    const auto groups = (call_.batch + row_group - 1) / row_group;
+    const double nanoseconds = static_cast<double>(row_group * chunk_.count) *
                                static_cast<double>(call_.rows()) *
                                (static_cast<double>(call_.hidden) / products_in_nanosecond + 1);
     const work_chunks chunks(call_.directions * groups, nanoseconds);
@@ -244,7 +232,7 @@ class recurrent_layer {
       for (std::int64_t d = begin / groups; d <= (end - 1) / groups; ++d) {
         const auto first = std::max(begin, d * groups) - d * groups;
         const auto last = std::min(end, (d + 1) * groups) - d * groups;
-        run_range({d, first * together, std::min(last * together, call_.batch)});
+        run_range({d, first * row_group, std::min(last * row_group, call_.batch)});
       }
     });
   }
@@ -299,7 +287,7 @@ class recurrent_layer {
           has_sums() ? sums_of(d, range.begin) + (is_first ? 0 : second_rows(call_).first)
                      : gates_of(d, i, range.begin);
       add_product({states + (d * call_.batch + range.begin) * call_.hidden, call_.hidden},
-                  range.end - range.begin, r_panels(d, is_first),
+                  range.end - range.begin, r_panels_.of(d, is_first),
                   {target, has_sums() ? layout_.sum_leading : layout_.gate_leading});
     }
   }
@@ -340,6 +328,9 @@ class recurrent_layer {
 
   const recurrent_layer_call& call_;
   const recurrent_addresses& addresses_;
+  prepacked_matrices packed_;
+  bool has_w_panels_;
+  bool has_r_panels_;
   recurrent_layout layout_;
   recurrent_chunk chunk_;
   T* gates_;
@@ -347,8 +338,8 @@ class recurrent_layer {
   T* h_;
   T* c_;
   T* reset_;
-  float* w_panels_;
-  float* r_panels_;
+  input_panels w_panels_;
+  state_panels r_panels_;
   std::vector<recurrent_units<T>> units_;  // of each direction
 };
 
@@ -374,11 +365,11 @@ void check_recurrent(const recurrent_layer_call& call) {
 }
 
 void compute_recurrent(const recurrent_layer_call& call, const recurrent_addresses& addresses,
-                       void* workspace) {
+                       const prepacked_matrices& packed, void* workspace) {
   if (call.type == storage::f64) {
-    recurrent_layer<double>(call, addresses, workspace).run();
+    recurrent_layer<double>(call, addresses, packed, workspace).run();
   } else {
-    recurrent_layer<float>(call, addresses, workspace).run();
+    recurrent_layer<float>(call, addresses, packed, workspace).run();
   }
 }
 

@@ -357,11 +357,13 @@ executable::executable(const program_graph& graph, const program_inference& infe
     builder(*this, target, graph, inferred, folded, grouping, plans, libraries).add_steps();
   };
   build(steps_, on_host_ ? groups : alone);
+  if (on_host_ || steps_in_groups_ == 0) prepack_constants(inferred, libraries);
   if (inferred.errors != error_detection::none) {
     names_of_errors_ = std::make_shared<const step_names>(graph, inferred);
   }
   if (on_host_ || steps_in_groups_ == 0) return;
   build(fused_, groups);
+  prepack_constants(inferred, libraries);
   kernels_state_ = kernels_state::awaited;
   if (wants_kernels()) load_kernels(libraries);
 }
@@ -414,68 +416,6 @@ std::size_t executable::bytes() const noexcept {
   return sum * sets() + (capture_ ? capture_->bytes() : 0) + (stacked_ ? stacked_->bytes() : 0);
 }
 
-std::string executable::not_fused() const {
-  if (!fuses_) return "the program is not to be fused";
-  if (steps_in_groups_ == 0 || on_host_) return {};
-  switch (kernels_state_.load(std::memory_order_acquire)) {
-    case kernels_state::loaded:
-      return {};
-    case kernels_state::none:
-      return kernels_refusal_;
-    default:
-      return "the kernels are being compiled";
-  }
-}
-
-bool executable::awaits_kernels() const noexcept {
-  const auto current = kernels_state_.load(std::memory_order_acquire);
-  return current == kernels_state::awaited || current == kernels_state::wanted ||
-         (stacked_ && stacked_->awaits_kernels());
-}
-
-bool executable::kernels_are_settled() const noexcept {
-  return std::all_of(fused_.actions.begin(), fused_.actions.end(),
-                     [](const action& a) { return !a.kernel || a.kernel->is_settled(); });
-}
-
-bool executable::wants_kernels() const noexcept {
-  bool wants = stacked_ && stacked_->wants_kernels();
-  if (kernels_state_.load(std::memory_order_relaxed) == kernels_state::awaited &&
-      kernels_are_settled()) {
-    kernels_state_.store(kernels_state::wanted, std::memory_order_relaxed);
-    wants = true;
-  }
-  return wants;
-}
-
-void executable::load_kernels(lane_libraries& libraries) const noexcept {
-  if (stacked_) stacked_->load_kernels(libraries);
-  if (kernels_state_.load(std::memory_order_relaxed) != kernels_state::wanted) return;
-  try {
-    for (const auto& a : fused_.actions) {
-      if (a.kernel) a.kernel->load(libraries);
-    }
-    kernels_state_.store(kernels_state::loaded, std::memory_order_release);
-    return;
-  } catch (...) {
-    try {
-      kernels_refusal_ = current_error().what();
-    } catch (...) {
-      // There is no memory for the reason.
-    }
-  }
-  kernels_state_.store(kernels_state::none, std::memory_order_release);
-}
-
-void executable::keep_form() noexcept {
-  if (kernels_state_ != kernels_state::loaded) kernels_state_ = kernels_state::none;
-}
-
-void executable::improve(lane_libraries& libraries) const noexcept {
-  if (awaits_kernels()) return load_kernels(libraries);
-  if (capture_) capture_->make(libraries);
-}
-
 std::size_t executable::device_bytes() const noexcept {
   std::size_t sum = 0;
   for (const auto& plan : plans_) sum += plan->device_bytes();
@@ -486,7 +426,7 @@ std::size_t executable::shared_device_bytes() const noexcept {
   const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
   const auto share = owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
   const auto shares = capture_ && capture_->has_plans() ? 2 : 1;
-  return shares * share + (capture_ ? capture_->shared_device_bytes() : 0) +
+  return shares * (share + prepacked_bytes()) + (capture_ ? capture_->shared_device_bytes() : 0) +
          (stacked_ ? stacked_->shared_device_bytes() : 0);
 }
 
@@ -514,6 +454,9 @@ void* executable::address(const place& location, std::span<void* const> external
     case place::kind::constant:
       base = constants_ ? constants_->address() : nullptr;  // all of them may be empty
       break;
+    case place::kind::prepacked:
+      base = prepacked_[location.number]->address();
+      break;
   }
   return base == nullptr ? nullptr : static_cast<std::byte*>(base) + location.offset;
 }
@@ -532,7 +475,8 @@ void executable::for_each(const form& steps, std::span<void* const> externals, v
                          .plan = entry.plan.get(),
                          .workspace = address(entry.workspace, externals, scratch),
                          .errors = errors,
-                         .step = entry.step});
+                         .step = entry.step,
+                         .prepacked = entry.prepacked});
   }
 }
 

@@ -142,9 +142,9 @@ class executable final : public operation_plan {
  private:
   /// Where an operand of an action is.
   struct place {
-    enum class kind : std::uint8_t { nowhere, external, scratch, constant };
+    enum class kind : std::uint8_t { nowhere, external, scratch, constant, prepacked };
     kind memory = kind::nowhere;
-    std::uint32_t number = 0;  ///< of the external or the buffer
+    std::uint32_t number = 0;  ///< of the external, the buffer or the copy
     std::size_t offset = 0;    ///< in bytes
   };
   /// A step, several steps that are computed together, or a copy before or after a step.
@@ -159,8 +159,9 @@ class executable final : public operation_plan {
     std::vector<element_type> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
-    std::uint32_t step = 0;  ///< its number
-    bool ends_step = false;  ///< the last one of its step
+    std::uint64_t prepacked = 0;  ///< see `launch_memory::prepacked`
+    std::uint32_t step = 0;       ///< its number
+    bool ends_step = false;       ///< the last one of its step
     /// The steps before it that have no action of their own, because a later one computes them.
     std::uint32_t steps_without_action = 0;
   };
@@ -179,6 +180,12 @@ class executable final : public operation_plan {
   };
   class builder;
 
+  /// Makes prepacked copies of the constants that steps want in another layout, and lets the steps
+  /// use them. A step for whose copy there is no memory uses the constant itself.
+  void prepack_constants(const program_inference& inferred, lane_libraries& libraries);
+  void prepack_operands(action& entry, std::size_t spare_bytes, lane_libraries& libraries);
+  /// The share of this executable in the prepacked copies, in bytes.
+  [[nodiscard]] std::size_t prepacked_bytes() const noexcept;
   /// The executables of padded runs; nullptr if runs are not padded.
   [[nodiscard]] const stacked_executables* padded_runs() const noexcept {
     return pads_ ? stacked_.get() : nullptr;
@@ -200,6 +207,7 @@ class executable final : public operation_plan {
   mutable std::string kernels_refusal_;  // written by the planner before the state
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;
+  std::vector<std::shared_ptr<const prepacked_constant>> prepacked_;
   std::shared_ptr<const detail::error_names> names_of_errors_;
   std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
   std::size_t steps_in_groups_ = 0;  // those that can be computed together with others

@@ -1,79 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/uploaded_constants.hpp"
 
+#include "operations/program/planner_launch.hpp"
 #include "operations/program/program_graph.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/runtime/host_transfer.hpp>
-#include <sluice/runtime/launch_recorder.hpp>
 
 #include <cstddef>
 #include <cstring>
-#include <limits>
-#include <optional>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace sluice::operations {
-namespace {
-
-/// The stream on which one lane brings constants to its device. Only the planner uses it: the owner
-/// of the lane may launch on the stream of the lane meanwhile.
-struct upload_stream {
-  upload_stream(device_runtime& runtime, stream_ref)
-      : owner(std::make_shared<const sluice::stream>(runtime.create_stream())) {}
-
-  std::shared_ptr<const sluice::stream> owner;
-};
-
-/// One transfer. The reclaim thread destroys it once it has ended.
-class single_transfer final : public detail::deferred {
- public:
-  explicit single_transfer(std::shared_ptr<const sluice::stream> owner)
-      : stream_(std::move(owner)) {}
-
-  /// Launches the transfer of `bytes` bytes from `source` to `target`.
-  void launch(std::shared_ptr<const void> source, std::size_t bytes, const block_ref& target) {
-    transfer_ = host_transfer::upload(stream(), std::move(source), bytes);
-    auto recorder = launch_recorder::strict(stream());
-    recorder.use(target, access_kind::write, true);
-    recorder.preflight();
-    std::optional<error> failure;
-    try {
-      transfer_->enqueue(target.address());
-    } catch (...) {
-      failure = current_error();
-    }
-    try {
-      ticket_ = recorder.commit(failure).ticket;
-    } catch (...) {
-      // Without a loss, the work has ended.
-      if (stream().device().lost()) ticket_ = std::numeric_limits<std::uint64_t>::max();
-      throw;
-    }
-    if (failure) throw error(*failure);
-  }
-  /// Waits until the transfer has ended.
-  /// @throws error its failure
-  void wait() {
-    stream().synchronize();
-    if (const auto failure = detail::timeline::of(stream())->failure_of(ticket_)) throw *failure;
-  }
-
- private:
-  [[nodiscard]] stream_ref stream() const noexcept { return stream_->ref(); }
-  [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
-    return stream().completed(ticket_) || detail::timeline::of(stream())->quiescent();
-  }
-  [[nodiscard]] bool ends_first() const noexcept override { return true; }
-
-  std::shared_ptr<const sluice::stream> stream_;
-  std::shared_ptr<host_transfer> transfer_;
-  std::uint64_t ticket_ = 0;
-};
-
-}  // namespace
-
 uploaded_constants::uploaded_constants(const detail::program_graph& graph,
                                        const program_inference& inferred, const folding& folded,
                                        lane_libraries& libraries) {
@@ -85,21 +25,13 @@ uploaded_constants::uploaded_constants(const detail::program_graph& graph,
     std::memcpy(gathered->data() + constant.offset, constant.on_host.data().get(),
                 constant.on_host.bytes());
   }
-  auto& runtime = libraries.runtime();
-  const auto& stream = libraries.get<upload_stream>().owner;
-  auto transfer = std::make_unique<single_transfer>(stream);
-  block_ = runtime.allocate_bytes(folded.bytes, *stream, "constants of a program");
-  const auto end = [&] {
-    detail::runtime_core::of(runtime)->reclaim_later(std::move(transfer));
-  };
-  try {
-    transfer->launch({gathered, gathered->data()}, bytes, block_);
-    transfer->wait();
-  } catch (...) {
-    end();
-    throw;
-  }
-  end();
+  const auto kept = std::make_shared<std::shared_ptr<host_transfer>>();
+  block_ = written_block(
+      libraries, folded.bytes, "constants of a program", kept,
+      [&](lane_libraries& own_libraries, void* address) {
+        *kept = host_transfer::upload(own_libraries.stream(), {gathered, gathered->data()}, bytes);
+        (*kept)->enqueue(address);
+      });
   if (!folded.steps.empty()) {
     compute(folded, graph, inferred, static_cast<std::byte*>(block_.address()));
   }

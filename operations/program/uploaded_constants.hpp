@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operations/program/folding.hpp"
+#include "operations/program/prepacked_constants.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
@@ -31,9 +32,16 @@ class uploaded_constants {
 
   [[nodiscard]] void* address() const noexcept { return block_.address(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
+  /// The prepacked copy of the constant with an offset; made if there is none.
+  /// @throws error as `prepacked_constants::copy`
+  [[nodiscard]] std::shared_ptr<const prepacked_constant> prepacked_copy(
+      lane_libraries& libraries, const prepacking_request& request, std::size_t offset) const {
+    return prepacked_.copy(libraries, request, block_, offset);
+  }
 
  private:
   block_ref block_;
+  mutable prepacked_constants prepacked_;
 };
 
 /// The copies of one program on all devices where an executable uses them. Thread-safe.

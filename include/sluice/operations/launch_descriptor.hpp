@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace sluice {
@@ -88,6 +89,25 @@ struct launch_memory {
   std::span<operation_launch* const> members{};
   error_word* errors = nullptr;  ///< nullptr if the launch looks for no errors
   std::uint32_t step = 0;        ///< of a program, for errors
+  /// Bit i: operand i is a prepacked copy; see `prepacked_layout`.
+  std::uint64_t prepacked = 0;
+};
+
+/// The layout of a prepacked copy of an operand: the order in which a library computes with it. A
+/// program makes such copies of its constants, once.
+struct prepacked_layout {
+  std::size_t bytes = 0;  ///< of the copy; 0: launches take the operand as it is
+  /// States all that the copy depends on beside the elements of the operand: the library, types,
+  /// shapes and orders. Steps share a copy of a constant if the identities are equal.
+  std::string identity{};
+};
+
+/// The memory of a prepacked copy while it is made.
+struct prepacking_memory {
+  std::size_t number = 0;                ///< of the operand
+  const void* source = nullptr;          ///< the first element of the operand
+  void* copy = nullptr;                  ///< `prepacked_layout::bytes`, aligned to 256
+  const operation_plan* plan = nullptr;  ///< nullptr if the operation makes none
 };
 
 /// Memory for the call of anything that can be launched.

@@ -43,6 +43,22 @@ template <class Operation, class T>
   std::apply([&](const auto&... each) { (compare(each), ...); }, Operation::members());
   return name;
 }
+/// The operand with this number, as `operand_index` counts; nullptr if it is of another type.
+template <class Operation>
+[[nodiscard]] operand Operation::*operand_member(std::size_t number) noexcept {
+  operand Operation::*found = nullptr;
+  std::size_t index = 0;
+  const auto compare = [&](const auto& each) {
+    if constexpr (points_to_operand<decltype(each.pointer)>) {
+      if constexpr (std::is_same_v<decltype(each.pointer), operand Operation::*>) {
+        if (index == number) found = each.pointer;
+      }
+      ++index;
+    }
+  };
+  std::apply([&](const auto&... each) { (compare(each), ...); }, Operation::members());
+  return found;
+}
 /// @throws error `invalid_argument`
 [[noreturn]] inline void refuse_element_type(std::string_view name, element_type type,
                                              element_type accessed) {
@@ -64,6 +80,7 @@ class launch_of {
         workspace_(memory.workspace),
         launch_(memory.own),
         errors_(memory.errors),
+        prepacked_(memory.prepacked),
         step_(memory.step),
         knows_types_(!memory.types.empty()) {
     auto count = addresses_.size();
@@ -97,6 +114,11 @@ class launch_of {
   [[nodiscard]] T* get(std::vector<operand> Operation::*member, std::size_t i) const {
     return typed<T>(detail::operands_before_list<Operation>() + i,
                     [&] { return detail::name_of_operand(member); });
+  }
+  /// Whether `get` returns a prepacked copy of an operand, in the layout that
+  /// `device_functions::prepacked` has stated. Only in programs, of constants.
+  [[nodiscard]] bool is_prepacked(operand Operation::*member) const noexcept {
+    return (prepacked_ >> detail::operand_index(member) & 1U) != 0;
   }
   /// The number of operands in the list.
   [[nodiscard]] std::size_t size(std::vector<operand> Operation::*) const noexcept {
@@ -152,9 +174,19 @@ class launch_of {
   void* workspace_;
   operation_launch* launch_;
   error_word* errors_;
+  std::uint64_t prepacked_;
   std::uint32_t step_;
   bool knows_types_;
   std::array<element_type, capacity> types_{};
+};
+
+/// A prepacked copy of an input that is being made.
+template <class Operation>
+struct prepacking_of {
+  operand Operation::*input = nullptr;
+  const void* source = nullptr;          ///< the first element of the input
+  void* copy = nullptr;                  ///< `prepacked_layout::bytes`, aligned to 256
+  const operation_plan* plan = nullptr;  ///< of the call; nullptr if the operation makes none
 };
 
 /// The functions of an operation on one kind of device.
@@ -172,6 +204,15 @@ struct device_functions {
   /// Makes the plan for a call; it depends only on the launch key. Slow. Null: the operation needs
   /// none.
   std::shared_ptr<const operation_plan> (*make_plan)(lane_libraries&, const Call&) = nullptr;
+  /// The layout of the prepacked copy of an input with which launches of a call are faster. A
+  /// program makes the copy if the input is a constant in host memory and the call does not vary;
+  /// then `launch_of::is_prepacked` is true. Not for operations with a list. May be null.
+  prepacked_layout (*prepacked)(const Call&, const operation_plan*,
+                                operand Operation::*input) = nullptr;
+  /// Makes a prepacked copy. On a host device, computes in the thread of a host stream. On a GPU,
+  /// enqueues on the stream of the libraries, which are not those of the lane. Null if `prepacked`
+  /// is null.
+  void (*prepack)(lane_libraries&, const Call&, const prepacking_of<Operation>&) = nullptr;
 };
 
 /// The launches of a batch on a GPU: their calls are equal, and their operands are not.
@@ -391,6 +432,20 @@ class typed_operation_descriptor final : public operation_descriptor,
   bool can_be_captured() const noexcept override { return functions_.can_be_captured; }
   void compute(const call_storage& call, const launch_memory& memory) const override {
     functions_.compute(typed(call), launch_of<Operation>(memory));
+  }
+  prepacked_layout prepacked(device_kind kind, const call_storage& call, const operation_plan* plan,
+                             std::size_t number) const override {
+    const auto layout = functions_of(kind).prepacked;
+    if (layout == nullptr || detail::has_operand_list<Operation>()) return {};
+    const auto input = detail::operand_member<Operation>(number);
+    return input == nullptr ? prepacked_layout() : layout(typed(call), plan, input);
+  }
+  void prepack(lane_libraries& libraries, const call_storage& call,
+               const prepacking_memory& memory) const override {
+    functions_of(kind_of(libraries))
+        .prepack(libraries, typed(call),
+                 {detail::operand_member<Operation>(memory.number), memory.source, memory.copy,
+                  memory.plan});
   }
 
   detail::owner_pointer<detail::operation_request> make_request(detail::owner_memory& memory,

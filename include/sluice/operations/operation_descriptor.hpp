@@ -45,6 +45,15 @@ class SLUICE_EXPORT operation_descriptor : public launch_descriptor {
   [[nodiscard]] virtual bool can_be_captured() const noexcept = 0;
   /// Computes a call in the thread of a host stream. Only if `composes()`.
   virtual void compute(const call_storage& call, const launch_memory& memory) const = 0;
+  /// The layout of the prepacked copy of operand `number` with which launches are faster, if it is
+  /// a constant of a program. `plan` is that of the call.
+  [[nodiscard]] virtual prepacked_layout prepacked(device_kind kind, const call_storage& call,
+                                                   const operation_plan* plan,
+                                                   std::size_t number) const = 0;
+  /// Makes a prepacked copy: in the thread of a host stream, or on the stream of `libraries`, which
+  /// are not those of the lane. Only of an operand whose layout has bytes.
+  virtual void prepack(lane_libraries& libraries, const call_storage& call,
+                       const prepacking_memory& memory) const = 0;
 
   /// Makes a request of an operation in `memory`, and moves the operation and the other arguments
   /// into it. The token is a `reply_token` for the `operation_result` of the operation.

@@ -40,6 +40,32 @@ TEST_P(conv2d_operation, pointwise) {
   expect_right({.x = {1, 1, 1, 1}, .w = {1, 1, 1, 1}});
 }
 
+// A host device multiplies the filters with images of enough pixels whose channels lie first, in
+// parts of the images; see `pointwise_plan`.
+TEST_P(conv2d_operation, pointwise_of_many_pixels) {
+  for (const bool has_bias : {false, true}) {
+    const auto channels = draw(1, 40);
+    expect_right({.x = {3, channels, 13, draw(10, 60)},
+                  .w = {draw(1, 40), channels, 1, 1},
+                  .has_bias = has_bias,
+                  .has_residual = !has_bias},
+                 {.x_gap = draw(0, 5), .y_gap = draw(0, 5)});
+    expect_right({.x = {1, 160, 37, 41}, .w = {150, 160, 1, 1}, .has_bias = has_bias});
+  }
+}
+
+/// A NaN stays in the pixel that has it, in all channels.
+TEST_P(conv2d_operation, pointwise_confines_nan) {
+  constexpr std::int64_t size = 16;
+  std::vector<float> values(3 * size * size, 1);
+  values[size * size + 70] = std::numeric_limits<float>::quiet_NaN();
+  const auto x = tensor(upload(runtime(), stream(), values)).reshape({1, 3, size, size});
+  const auto result = row_major(run(test_executor(), conv2d{.x = x, .w = numbers({5, 3, 1, 1})}));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    EXPECT_EQ(std::isnan(result[i]), i % (size * size) == 70) << i;
+  }
+}
+
 TEST_P(conv2d_operation, one_dimension) {
   expect_right({.x = {3, 7, 1, 301},
                 .w = {11, 7, 1, 25},

@@ -54,6 +54,7 @@ class operation_suite {
     measure_attention();
     measure_rows();
     if (run_.on_host()) measure_movement();
+    if (run_.on_host()) measure_constants();
     measure_steps();
     measure_images();
   }
@@ -228,6 +229,39 @@ class operation_suite {
     beside_copy(
         "movement/concatenate", title, both, "concatenation",
         requests(elementwise, std::vector{concatenate{.x = {halves, halves}, .axis = 0, .y = y}}));
+  }
+
+  /// A convolution as a step of a program, whose filters each run gives or are a constant.
+  void measure_constants() {
+    struct layer {
+      std::int64_t channels, size, taps;
+    };
+    for (const auto& [channels, size, taps] :
+         {layer{128, 28, 3}, layer{256, 14, 3}, layer{512, 7, 3}}) {
+      const auto x = random({1, size, size, channels});
+      const auto w = random({channels, taps, taps, channels});
+      const auto values = session_.ask<host_tensor>(session_.device().actor(), download{.x = w});
+      const auto run_of = [&](bool is_constant) {
+        program_builder builder;
+        const auto image = builder.input("x");
+        const auto filters = is_constant ? builder.constant("w", values) : builder.input("w");
+        const auto y = builder.add("y", conv2d{.x = image.permute({0, 3, 1, 2}),
+                                               .w = filters.permute({0, 3, 1, 2}),
+                                               .geometry = {.padding = {taps / 2, taps / 2}}});
+        sluice::run result{std::move(builder).build({y}), {x}};
+        if (!is_constant) result.inputs.emplace_back(w);
+        return result;
+      };
+      paired_rounds ways(run_, fmt::format("constants/{}", channels),
+                         fmt::format("conv2d of {0} to {0} channels, {1}x{1}, {2}x{2} taps, "
+                                     "channels last, in a program",
+                                     channels, size, taps),
+                         shown_times);
+      const auto programs = session_.device().programs();
+      add_way(ways, "filters of each run", requests<tensors>(programs, std::vector{run_of(false)}));
+      add_way(ways, "constant filters", requests<tensors>(programs, std::vector{run_of(true)}));
+      ways.measure();
+    }
   }
 
   /// Eight element-wise steps as a program, fused and one by one.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/planner_launch.hpp"
+
+#include "runtime/seam.hpp"
+
+#include <sluice/runtime/launch_recorder.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace sluice::operations {
+namespace {
+
+/// The stream on which the planner of a lane writes memory, and its library objects.
+struct planner_lane {
+  explicit planner_lane(device_runtime& runtime)
+      : stream(runtime.create_stream()), libraries(runtime, stream.ref()) {}
+
+  sluice::stream stream;
+  lane_libraries libraries;
+};
+struct planner_lane_of_lane {
+  planner_lane_of_lane(device_runtime& runtime, stream_ref)
+      : owner(std::make_shared<planner_lane>(runtime)) {}
+
+  std::shared_ptr<planner_lane> owner;
+};
+
+/// One launch. The reclaim thread destroys it once it has ended.
+class planner_launch final : public detail::deferred {
+ public:
+  planner_launch(std::shared_ptr<planner_lane> lane, std::shared_ptr<const void> owner)
+      : lane_(std::move(lane)), owner_(std::move(owner)) {}
+
+  template <class Write>
+  void launch(const block_ref& target, const Write& write) {
+    auto recorder = launch_recorder::strict(stream());
+    recorder.use(target, access_kind::write, true);
+    recorder.preflight();
+    std::optional<error> failure;
+    try {
+      write();
+    } catch (...) {
+      failure = current_error();
+    }
+    try {
+      ticket_ = recorder.commit(failure).ticket;
+    } catch (...) {
+      // Without a loss, the work has ended.
+      if (stream().device().lost()) ticket_ = std::numeric_limits<std::uint64_t>::max();
+      throw;
+    }
+    if (failure) throw error(*failure);
+  }
+  /// Waits until the launch has ended.
+  /// @throws error its failure
+  void wait() {
+    stream().synchronize();
+    if (const auto failure = detail::timeline::of(stream())->failure_of(ticket_)) throw *failure;
+  }
+
+ private:
+  [[nodiscard]] stream_ref stream() const noexcept { return lane_->stream.ref(); }
+  [[nodiscard]] bool ready(detail::reclaim_thread&) noexcept override {
+    return stream().completed(ticket_) || detail::timeline::of(stream())->quiescent();
+  }
+  [[nodiscard]] bool ends_first() const noexcept override { return true; }
+
+  std::shared_ptr<planner_lane> lane_;
+  std::shared_ptr<const void> owner_;
+  std::uint64_t ticket_ = 0;
+};
+
+}  // namespace
+
+block_ref written_block(lane_libraries& libraries, std::size_t bytes, allocation_tag tag,
+                        std::shared_ptr<const void> owner,
+                        const std::function<void(lane_libraries&, void*)>& write) {
+  auto& runtime = libraries.runtime();
+  const auto lane = libraries.get<planner_lane_of_lane>().owner;
+  auto launch = std::make_unique<planner_launch>(lane, std::move(owner));
+  block_ref block = runtime.allocate_bytes(bytes, lane->stream, tag);
+  const auto end = [&] {
+    detail::runtime_core::of(runtime)->reclaim_later(std::move(launch));
+  };
+  try {
+    launch->launch(block, [&] { write(lane->libraries, block.address()); });
+    launch->wait();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+  return block;
+}
+
+}  // namespace sluice::operations
