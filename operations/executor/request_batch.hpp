@@ -58,7 +58,11 @@ class request_batch final : public detail::batch_closure {
            operation_launch* launch = nullptr) noexcept {
     memory_.works.launches.push_back(std::move(work));
     memory_.launches.push_back(launch);
-    if (launch != nullptr) commands_ += launch->commands();
+    if (launch != nullptr) {
+      commands_ += launch->commands();
+      precedes_ = precedes_ || launch->precedes_batch();
+      follows_ = follows_ || launch->follows_batch();
+    }
     memory_.addresses.insert(memory_.addresses.end(), addresses.begin(), addresses.end());
   }
   /// Launches and answers all that have been added.
@@ -106,16 +110,21 @@ class request_batch final : public detail::batch_closure {
   void enqueue_all(std::span<const std::uint32_t> numbers, std::span<void* const> addresses,
                    std::span<operation_launch* const> launches) {
     parts_of_launch parts;
-    for (const auto i : numbers) {
-      auto* const launch = memory_.launches[i];
+    for (std::size_t i = 0; precedes_ && i < numbers.size(); ++i) {
+      auto* const launch = memory_.launches[numbers[i]];
       if (launch == nullptr || !launch->precedes_batch()) continue;
-      parts.enqueue([&] { launch->enqueue_before_batch(addresses_of(i)); });
+      parts.enqueue([&] { launch->enqueue_before_batch(addresses_of(numbers[i])); });
     }
     parts.enqueue([&] {
       auto memory = memory_of(addresses, batch_launch_.get());
       memory.members = launches;
       descriptor_.batches()->enqueue_batch(libraries_, call_, memory);
     });
+    for (std::size_t i = 0; follows_ && i < numbers.size(); ++i) {
+      auto* const launch = memory_.launches[numbers[i]];
+      if (launch == nullptr || !launch->follows_batch()) continue;
+      parts.enqueue([&] { launch->enqueue_after_batch(addresses_of(numbers[i])); });
+    }
   }
 
   batch_memory& memory_;
@@ -127,6 +136,8 @@ class request_batch final : public detail::batch_closure {
   const launch_memory plan_memory_;
   const std::shared_ptr<operation_launch> batch_launch_;
   std::size_t count_ = 0;
+  bool precedes_ = false;  // whether a launch needs something before the batch
+  bool follows_ = false;   // likewise after it
 };
 
 }  // namespace sluice::operations

@@ -79,7 +79,7 @@ void request_launcher::launch_together(const request_queue::list& requests) noex
   improve(founder.plan);
   const kernel_envelope* envelope = nullptr;
   for (const auto& r : requests) {
-    if (const auto failure = failure_of([&] { envelope = &add(*batch, *r); })) r->fail(*failure);
+    if (const auto failure = failure_of([&] { add(*batch, *r, envelope); })) r->fail(*failure);
   }
   if (envelope != nullptr) batch->launch(lane_, *envelope);
 }
@@ -88,7 +88,8 @@ void request_launcher::improve(const std::shared_ptr<const operation_plan>& plan
   if (plan && plan->wants_improvement()) planning_.improve(plan);
 }
 
-const kernel_envelope& request_launcher::add(request_batch& batch, operation_request& r) {
+void request_launcher::add(request_batch& batch, operation_request& r,
+                           const kernel_envelope*& envelope) {
   operands uses;
   operand_addresses addresses(r.uses().size());
   std::unique_ptr<packing> copies;  // stays null
@@ -100,13 +101,26 @@ const kernel_envelope& request_launcher::add(request_batch& batch, operation_req
     errors = errors_of(r, facts);
     if (launch) launch->errors = errors.word();
   }
-  if (r.plan) uses.keep(r.plan);
-  if (launch) uses.keep(launch);
-  const auto& envelope = envelope_of(r.descriptor, r.type());
-  auto work = r.launch(envelope, lane_, std::move(uses), options_of(r, facts), nullptr);
+  auto options = options_of(r, facts);
+  // The commands count if it is launched alone after all.
+  if (r.plan) {
+    options.commands += r.plan->commands();
+    uses.keep(r.plan);
+  }
+  std::shared_ptr<operation_launch> finisher;
+  if (launch) {
+    options.commands += launch->commands();
+    uses.keep(launch);
+    if (launch->must_finish()) {
+      options.when = reply_on::finished;
+      finisher = launch;
+    }
+  }
+  // Equal calls have equal types.
+  if (envelope == nullptr) envelope = &envelope_of(r.descriptor, r.type());
+  auto work = r.launch(*envelope, lane_, std::move(uses), options, std::move(finisher));
   if (work && errors.get() != nullptr) work->find_errors(std::move(errors));
   if (work) batch.add(std::move(work), addresses.span(), launch.get());
-  return envelope;
 }
 
 detail::launch_errors_owner request_launcher::errors_of(const operation_request& r,

@@ -40,7 +40,8 @@ class request_launcher {
   class operand_types;
 
   void enqueue(detail::operation_request& r);
-  const kernel_envelope& add(request_batch& batch, detail::operation_request& r);
+  /// Adds a request to a batch. The envelope is that of all members; nullptr before the first one.
+  void add(request_batch& batch, detail::operation_request& r, const kernel_envelope*& envelope);
   /// Has the planner improve a plan that wants it.
   void improve(const std::shared_ptr<const operation_plan>& plan) noexcept;
   [[nodiscard]] launch_options options_of(const detail::operation_request& r,

@@ -495,11 +495,8 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
     capture_->launch(libraries.stream(), externals, errors,
                      [&] { enqueue_steps(libraries, externals, scratch, run_data, errors); });
   });
-  if (run_data != nullptr) {
-    for (const auto& transfer : run_data->downloads) {
-      auto* const address = static_cast<std::byte*>(externals[transfer.external]) + transfer.offset;
-      parts.enqueue([&] { transfer.copy->enqueue(address); });
-    }
+  if (run_data != nullptr && !run_data->downloads.empty()) {
+    parts.enqueue([&] { run_data->enqueue_after_batch(externals); });
   }
 }
 
@@ -546,6 +543,14 @@ void program_launch::enqueue_before_batch(std::span<void* const> externals) {
   parts_of_launch parts;
   for (const auto& t : uploads) {
     parts.enqueue([&] { t.copy->enqueue(externals[t.external]); });
+  }
+}
+
+void program_launch::enqueue_after_batch(std::span<void* const> externals) {
+  parts_of_launch parts;
+  for (const auto& t : downloads) {
+    auto* const address = static_cast<std::byte*>(externals[t.external]) + t.offset;
+    parts.enqueue([&] { t.copy->enqueue(address); });
   }
 }
 

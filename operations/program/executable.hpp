@@ -38,6 +38,8 @@ class program_launch final : public operation_launch {
   std::size_t commands() const noexcept override;
   bool precedes_batch() const noexcept override { return !uploads.empty(); }
   void enqueue_before_batch(std::span<void* const> externals) override;
+  bool follows_batch() const noexcept override { return !downloads.empty(); }
+  void enqueue_after_batch(std::span<void* const> externals) override;
   bool must_finish() const noexcept override { return !downloads.empty(); }
   void finish() noexcept override;
 

@@ -53,7 +53,6 @@ std::string_view reason_of_operands(const program_graph& graph, const program_in
   }
   for (std::uint32_t i = 0; i < alone.outputs.size(); ++i) {
     const auto& output = alone.outputs[i];
-    if (output.is_downloaded) return "the results go to memory of the process";
     if (output.overlaps_input || !output.same_as.empty()) {
       return "an output shares memory with an input";
     }

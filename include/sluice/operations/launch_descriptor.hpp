@@ -32,6 +32,10 @@ class SLUICE_EXPORT operation_launch {
   [[nodiscard]] virtual bool precedes_batch() const noexcept { return false; }
   /// Enqueues it. The operands of the launch are at `addresses`. Called if `precedes_batch()`.
   virtual void enqueue_before_batch(std::span<void* const> /*addresses*/) {}
+  /// Whether the launch needs something after a batch that it is a member of.
+  [[nodiscard]] virtual bool follows_batch() const noexcept { return false; }
+  /// Enqueues it, likewise. Called if `follows_batch()`.
+  virtual void enqueue_after_batch(std::span<void* const> /*addresses*/) {}
   /// Whether the reply waits for the device in any case, and for `finish`.
   [[nodiscard]] virtual bool must_finish() const noexcept { return false; }
   /// Completes the launch, before a successful reply. Called if `must_finish()`, on the completion

@@ -54,19 +54,21 @@ class batched_programs : public programs {
   }
   [[nodiscard]] const tensor& shift() const { return shift_; }
   /// Runs each of them alone, then submits all so that they wait together, then lets them go.
-  std::vector<pending<tensors>> submit_together(
-      std::vector<sluice::run> runs, const request_options& options = {},
+  template <class Run = sluice::run>
+  auto submit_together(
+      std::vector<Run> runs, const request_options& options = {},
       const std::function<void()>& before_launch = [] {}) {
     for (const auto& one : runs) (void)run(traced(), one);  // makes the executables
     return submit_at_once(std::move(runs), options, before_launch);
   }
   /// Submits all so that they wait together, then lets them go. Their executables are there.
-  std::vector<pending<tensors>> submit_at_once(
-      std::vector<sluice::run> runs, const request_options& options = {},
+  template <class Run = sluice::run>
+  auto submit_at_once(
+      std::vector<Run> runs, const request_options& options = {},
       const std::function<void()>& before_launch = [] {}) {
     traced_->begin();
     traced_->gather();
-    std::vector<pending<tensors>> all;
+    std::vector<decltype(submit(traced(), std::move(runs.front()), options))> all;
     for (auto& one : runs) all.push_back(submit(traced(), std::move(one), options));
     before_launch();
     traced_->launch_gathered();
