@@ -184,22 +184,27 @@ class executor::core {
   /// Checks an inferred request and finds its plan. Returns whether it can be launched at once.
   /// There was room for the request when it had `bytes`, before it was inferred.
   [[nodiscard]] bool admit(operation_request& r, std::size_t bytes) {
-    operations::check_request(r, lane_.runtime(), prices_, memory_.physical());
+    const auto work = operations::check_request(r, lane_.runtime(), prices_, memory_.physical());
     if (const auto inferred = r.bytes(); inferred != bytes || r.shared()[0].identity != nullptr) {
       waiting_.require_room(r, inferred);
     }
     if (r.options.deadline || r.options.id != 0) follow(r);
     plans_.find(r);
-    r.most_in_batch = most_in_batch(r);
+    r.most_in_batch = most_in_batch(r, work);
     if (!waiting_.empty() || r.plan_job != nullptr || launching_) return false;
     if (lane_.full(commands_of(r))) return false;
     return r.most_in_batch == 0 || (lane_.batches() < lane_.max_batches() && !more_follow());
   }
-  /// The largest number of requests in a batch with `r`; 0 if it must be launched alone.
-  [[nodiscard]] static std::size_t most_in_batch(const operation_request& r) noexcept {
+  /// The largest number of requests in a batch with `r`, which takes `work`; 0 if it must be
+  /// launched alone.
+  [[nodiscard]] std::size_t most_in_batch(const operation_request& r, double work) const noexcept {
     if (r.options.bits == result_bits::as_if_alone) return 0;
     const auto* const batches = r.descriptor.batches();
-    const auto limit = batches != nullptr ? batches->most_in_batch(r.call) : 0;
+    auto limit = batches != nullptr ? batches->most_in_batch(r.call) : 0;
+    // A host device computes the members one by one, so a batch is short: others wait for it.
+    if (work * fullest_batch > most_host_work && kind() == device_kind::host) {
+      limit = std::min(limit, static_cast<std::size_t>(most_host_work / work));
+    }
     if (limit < 2) return 0;
     const auto alignment = batches->batch_alignment();
     std::size_t count = 0;
@@ -345,7 +350,8 @@ class executor::core {
     launching_ = false;
   }
   static constexpr std::size_t fullest_batch = 128;
-  static constexpr std::size_t max_planned = 64;  // that wait when the next plans are made
+  static constexpr double most_host_work = 2'000'000;  // of a batch: about 2 ms
+  static constexpr std::size_t max_planned = 64;       // that wait when the next plans are made
 
   // Made in advance, because answering must not throw.
   const error ended_{errc::cancelled, "the executor has ended"};

@@ -61,10 +61,11 @@ std::size_t price_limits::max_host_bytes() const noexcept {
                                                         : largest;
 }
 
-void price_limits::require(const launch_descriptor& descriptor, const launch_facts& facts,
-                           std::span<const inference::use> uses) const {
+double price_limits::require(const launch_descriptor& descriptor, const launch_facts& facts,
+                             std::span<const inference::use> uses) const {
   const auto units = work_of(facts, uses);
   if (units > work.most) work.require(descriptor.name(), ": takes ", units, " units of work");
+  return units;
 }
 
 void price_limits::require(const launch_descriptor& descriptor, const plan_price& price) const {

@@ -39,9 +39,10 @@ struct price_limits {
 
   /// The largest size of a plan in host memory, in bytes.
   [[nodiscard]] std::size_t max_host_bytes() const noexcept;
-  /// @throws error `unsupported` if a launch does more work
-  void require(const launch_descriptor& descriptor, const launch_facts& facts,
-               std::span<const inference::use> uses) const;
+  /// Returns the work of a launch.
+  /// @throws error `unsupported` if it is more
+  double require(const launch_descriptor& descriptor, const launch_facts& facts,
+                 std::span<const inference::use> uses) const;
   /// @throws error `unsupported` if a plan costs more
   void require(const launch_descriptor& descriptor, const plan_price& price) const;
 };

@@ -35,12 +35,12 @@ void require_memory(const detail::operation_request& request, std::size_t device
 
 }  // namespace
 
-void check_request(const detail::operation_request& request, const device_runtime& runtime,
-                   const price_limits& prices, std::size_t device_bytes) {
+double check_request(const detail::operation_request& request, const device_runtime& runtime,
+                     const price_limits& prices, std::size_t device_bytes) {
   require_memory(request, device_bytes);
   const auto& descriptor = request.descriptor;
   descriptor.check(runtime.device().id().kind, request.call);
-  prices.require(descriptor, descriptor.facts(request.call), request.uses());
+  const auto work = prices.require(descriptor, descriptor.facts(request.call), request.uses());
   require_enumerator("priority", request.options.priority, request_priority::low);
   require_enumerator("reply", request.options.reply, reply_on::enqueued);
   require_enumerator("bits", request.options.bits, result_bits::as_if_alone);
@@ -50,6 +50,7 @@ void check_request(const detail::operation_request& request, const device_runtim
     }
   }
   check_aliasing(request.uses());
+  return work;
 }
 
 }  // namespace sluice::operations
