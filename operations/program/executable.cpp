@@ -4,6 +4,7 @@
 #include "envelope/seam.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/parts_of_launch.hpp"
+#include "operations/program/epilogues.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/scratch_layout.hpp"
 #include "runtime/seam.hpp"
@@ -100,7 +101,12 @@ class executable::builder {
       const auto first = target_.actions.size();
       step_ = i;
       label_ = group != nullptr ? label_of(*group) : "step '" + graph_.steps()[i].name + "'";
-      naming([&] { return label_; }, [&] { group != nullptr ? add_group(*group) : add_step(i); });
+      naming([&] { return label_; },
+             [&] {
+               const auto& step = graph_.steps()[i];
+               if (group == nullptr) return add_step(inferred_.steps[i], step.operands, step, step);
+               group->map ? add_map(*group) : add_operation(*group);
+             });
       target_.actions[first].steps_without_action = std::exchange(steps_without_action_, 0);
       target_.actions.back().ends_step = true;
     }
@@ -181,7 +187,12 @@ class executable::builder {
     return label;
   }
   /// Adds the steps of a group as one action.
-  void add_group(const fused_group& group) {
+  ///@{
+  void add_operation(const fused_group& group) {
+    add_step(group.operation, group.operands, graph_.steps()[group.steps.front()],
+             graph_.steps()[group.steps.back()]);
+  }
+  void add_map(const fused_group& group) {
     const auto& result = graph_.results()[graph_.steps()[group.steps.back()].first_result];
     place_result(result);
     action new_action;
@@ -196,10 +207,11 @@ class executable::builder {
       new_action.types.push_back(value.layout.type());
     };
     add_operand(result.value);
-    for (const auto input : group.inputs) add_operand(input);
+    for (const auto input : group.operands) add_operand(input);
     ++target_.commands;
     target_.actions.push_back(std::move(new_action));
   }
+  ///@}
   void add(action new_action) {
     const auto kind = libraries_.runtime().device().id().kind;
     new_action.label = label_;
@@ -272,11 +284,12 @@ class executable::builder {
     add_copy(place_of(value_before), value_before.spec(), root, value.spec());
   }
 
-  void add_step(std::size_t number) {
-    const auto& step = graph_.steps()[number];
-    const auto& inferred = inferred_.steps[number];
-    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      const auto& result = graph_.results()[step.first_result + i];
+  /// Adds the operation of `step`, with the results of the step `last`: `step` itself, or the last
+  /// one of its epilogue.
+  void add_step(const program_inference::step& inferred, const std::vector<std::uint32_t>& operands,
+                const program_graph::step& step, const program_graph::step& last) {
+    for (std::size_t i = 0; i < last.outputs.size(); ++i) {
+      const auto& result = graph_.results()[last.first_result + i];
       if (inferred_.values[result.value].root != located::nowhere) place_result(result);
     }
     action new_action;
@@ -284,7 +297,7 @@ class executable::builder {
     new_action.call = inferred.call;
     // They have the order of the steps.
     if (next_varying_ < inferred_.varying.size() &&
-        inferred_.varying[next_varying_].number == number) {
+        inferred_.varying[next_varying_].number == step_) {
       new_action.varying = next_varying_++;
     }
     struct packed_copy {
@@ -299,7 +312,9 @@ class executable::builder {
       auto& operand = new_action.operands.emplace_back();
       auto& type = new_action.types.emplace_back();
       const auto result = step.result_at(i);
-      const auto number_of_value = result ? graph_.results()[*result].value : step.operands[i];
+      const auto number_of_value =
+          result ? graph_.results()[last.first_result + *result - step.first_result].value
+                 : operands[i];
       if (u.ignored || number_of_value == program_graph::none) continue;
       const auto& value = inferred_.values[number_of_value];
       if (value.root == located::nowhere) continue;
@@ -347,23 +362,25 @@ class executable::builder {
 executable::executable(const program_graph& graph, const program_inference& inferred,
                        lane_libraries& libraries)
     : fuses_(graph.fuses()), on_host_(!has_gpu(libraries)) {
-  const fusion alone(graph);
-  const auto folded = fold(graph, inferred, libraries.runtime().device().id().kind);
-  const auto groups = fuses_ ? fuse(graph, inferred, folded) : alone;
+  const auto kind = libraries.runtime().device().id().kind;
+  const auto folded = fold(graph, inferred, kind);
+  const auto epilogues = fuses_ ? fuse_epilogues(graph, inferred, folded, kind) : fusion(graph);
+  const auto groups = fuses_ ? fuse_maps(graph, inferred, folded, epilogues) : epilogues;
+  steps_in_epilogues_ = epilogues.steps();
   steps_in_groups_ = groups.steps();
   constants_ = graph.constants_on(libraries, inferred, folded);
   builder::plans_by_key plans;
   const auto build = [&](form& target, const fusion& grouping) {
     builder(*this, target, graph, inferred, folded, grouping, plans, libraries).add_steps();
   };
-  build(steps_, on_host_ ? groups : alone);
-  if (on_host_ || steps_in_groups_ == 0) prepack_constants(inferred, libraries);
+  build(steps_, on_host_ ? groups : epilogues);
+  const bool has_kernels = !on_host_ && steps_in_groups_ != steps_in_epilogues_;
+  if (has_kernels) build(fused_, groups);
+  prepack_constants(inferred, libraries);
   if (inferred.errors != error_detection::none) {
     names_of_errors_ = std::make_shared<const step_names>(graph, inferred);
   }
-  if (on_host_ || steps_in_groups_ == 0) return;
-  build(fused_, groups);
-  prepack_constants(inferred, libraries);
+  if (!has_kernels) return;
   kernels_state_ = kernels_state::awaited;
   if (wants_kernels()) load_kernels(libraries);
 }

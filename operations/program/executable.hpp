@@ -105,7 +105,7 @@ class executable final : public operation_plan {
   [[nodiscard]] std::size_t fused_steps() const noexcept {
     return on_host_ || kernels_state_.load(std::memory_order_acquire) == kernels_state::loaded
                ? steps_in_groups_
-               : 0;
+               : steps_in_epilogues_;
   }
   /// Why steps that could be computed together are not; empty if they are, or if there are none.
   [[nodiscard]] std::string not_fused() const;
@@ -211,9 +211,10 @@ class executable final : public operation_plan {
   std::shared_ptr<const uploaded_constants> constants_;
   std::vector<std::shared_ptr<const prepacked_constant>> prepacked_;
   std::shared_ptr<const detail::error_names> names_of_errors_;
-  std::size_t copies_of_graph_ = 0;  // of inputs and outputs, if there may be one
-  std::size_t steps_in_groups_ = 0;  // those that can be computed together with others
-  bool fuses_ = false;               // whether the program allows it
+  std::size_t copies_of_graph_ = 0;     // of inputs and outputs, if there may be one
+  std::size_t steps_in_groups_ = 0;     // those that can be computed together with others
+  std::size_t steps_in_epilogues_ = 0;  // those of them that need no generated kernels
+  bool fuses_ = false;                  // whether the program allows it
   bool on_host_ = false;
   bool pads_ = false;
   std::unique_ptr<program_capture> capture_;

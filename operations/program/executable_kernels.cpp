@@ -12,7 +12,7 @@ namespace sluice::operations {
 
 std::string executable::not_fused() const {
   if (!fuses_) return "the program is not to be fused";
-  if (steps_in_groups_ == 0 || on_host_) return {};
+  if (steps_in_groups_ == steps_in_epilogues_ || on_host_) return {};
   switch (kernels_state_.load(std::memory_order_acquire)) {
     case kernels_state::loaded:
       return {};

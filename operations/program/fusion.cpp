@@ -30,32 +30,20 @@ struct fusible_step {
 
 class group_finder {
  public:
-  group_finder(const program_graph& graph, const program_inference& inferred, const folding& folded)
+  group_finder(const program_graph& graph, const program_inference& inferred, const folding& folded,
+               fusion groups)
       : graph_(graph),
         inferred_(inferred),
-        result_(graph),
+        result_(std::move(groups)),
         candidates_(graph.steps().size()),
-        readers_(graph.values().size()),
-        overwritten_(graph.inputs().size(), not_given),
+        readers_(readers_of(graph)),
+        overwritten_(overwriters_of(graph, inferred)),
         axes_(graph.steps().size()) {
+    const auto is_apart = steps_apart(graph, inferred, folded);
     for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
-      for (const auto operand : graph.steps()[s].operands) {
-        if (operand == not_given) continue;
-        auto& readers = readers_[graph.viewed(operand)];
-        if (readers.empty() || readers.back() != s) readers.push_back(s);
+      if (!is_apart[s] && result_.group_of_step[s] == fusion::none) {
+        candidates_[s] = candidate_of(s);
       }
-    }
-    for (const auto& w : inferred.written) {
-      if (!w.result || !w.output) continue;
-      for (const auto input : inferred.outputs[*w.output].same_as) {
-        overwritten_[input] = graph.results()[*w.result].step;
-      }
-    }
-    std::vector<bool> is_apart(graph.steps().size(), false);
-    for (const auto& v : inferred.varying) is_apart[v.number] = true;
-    for (const auto& s : folded.steps) is_apart[s.number] = true;
-    for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
-      if (!is_apart[s]) candidates_[s] = candidate_of(s);
     }
   }
 
@@ -63,7 +51,7 @@ class group_finder {
     for (auto last = static_cast<std::uint32_t>(candidates_.size()); last-- > 0;) {
       if (candidates_[last] && result_.group_of_step[last] == fusion::none) grow(last);
     }
-    set_last_reads();
+    result_.set_last_reads(graph_);
     return std::move(result_);
   }
 
@@ -257,7 +245,7 @@ class group_finder {
     strides.fill(y.layout.strides());
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       strides[k + 1] = inputs[k].strides;
-      result.inputs.push_back(inputs[k].value);
+      result.operands.push_back(inputs[k].value);
     }
     std::array<element_type, fused_map::operands> types;
     types.fill(y.layout.type());
@@ -316,23 +304,7 @@ class group_finder {
       found = std::move(larger);
       add_makers(step);
     }
-    if (!found) return;
-    for (const auto step : found->steps) {
-      result_.group_of_step[step] = static_cast<std::uint32_t>(result_.groups.size());
-    }
-    result_.groups.push_back(std::move(*found));
-  }
-
-  void set_last_reads() {
-    for (std::uint32_t s = 0; s < graph_.steps().size(); ++s) {
-      const auto number = result_.group_of_step[s];
-      const auto computed = number == fusion::none ? s : result_.groups[number].steps.back();
-      for (const auto operand : graph_.steps()[s].operands) {
-        if (operand == not_given) continue;
-        auto& last = result_.last_read[graph_.viewed(operand)];
-        last = std::max(last, computed + 1);
-      }
-    }
+    if (found) result_.add(std::move(*found));
   }
 
   const program_graph& graph_;
@@ -354,14 +326,66 @@ fusion::fusion(const program_graph& graph)
   }
 }
 
+void fusion::add(fused_group group) {
+  for (const auto step : group.steps) {
+    group_of_step[step] = static_cast<std::uint32_t>(groups.size());
+  }
+  groups.push_back(std::move(group));
+}
+
+void fusion::set_last_reads(const program_graph& graph) {
+  for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
+    const auto number = group_of_step[s];
+    const auto computed = number == none ? s : groups[number].steps.back();
+    for (const auto operand : graph.steps()[s].operands) {
+      if (operand == not_given) continue;
+      auto& last = last_read[graph.viewed(operand)];
+      last = std::max(last, computed + 1);
+    }
+  }
+}
+
 std::size_t fusion::steps() const noexcept {
   std::size_t sum = 0;
   for (const auto& g : groups) sum += g.steps.size();
   return sum;
 }
 
-fusion fuse(const program_graph& graph, const program_inference& inferred, const folding& folded) {
-  return group_finder(graph, inferred, folded).find();
+fusion fuse_maps(const program_graph& graph, const program_inference& inferred,
+                 const folding& folded, fusion groups) {
+  return group_finder(graph, inferred, folded, std::move(groups)).find();
+}
+
+std::vector<std::vector<std::uint32_t>> readers_of(const program_graph& graph) {
+  std::vector<std::vector<std::uint32_t>> all(graph.values().size());
+  for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
+    for (const auto operand : graph.steps()[s].operands) {
+      if (operand == not_given) continue;
+      auto& readers = all[graph.viewed(operand)];
+      if (readers.empty() || readers.back() != s) readers.push_back(s);
+    }
+  }
+  return all;
+}
+
+std::vector<std::uint32_t> overwriters_of(const program_graph& graph,
+                                          const program_inference& inferred) {
+  std::vector<std::uint32_t> overwriters(graph.inputs().size(), fusion::none);
+  for (const auto& w : inferred.written) {
+    if (!w.result || !w.output) continue;
+    for (const auto input : inferred.outputs[*w.output].same_as) {
+      overwriters[input] = graph.results()[*w.result].step;
+    }
+  }
+  return overwriters;
+}
+
+std::vector<bool> steps_apart(const program_graph& graph, const program_inference& inferred,
+                              const folding& folded) {
+  std::vector<bool> is_apart(graph.steps().size(), false);
+  for (const auto& v : inferred.varying) is_apart[v.number] = true;
+  for (const auto& s : folded.steps) is_apart[s.number] = true;
+  return is_apart;
 }
 
 }  // namespace sluice::operations

@@ -12,11 +12,13 @@
 
 namespace sluice::operations {
 
-/// Steps that are computed as one map.
+/// Steps that are computed as one: as a map, or by an operation that has them as its epilogue.
 struct fused_group {
-  std::vector<std::uint32_t> steps{};   ///< in order; the last one makes the result
-  std::vector<std::uint32_t> inputs{};  ///< values, by input of the map
+  std::vector<std::uint32_t> steps{};  ///< in order; the last one makes the result
   std::shared_ptr<const fused_map> map{};
+  program_inference::step operation{};  ///< without a map
+  /// Values: the inputs of the map, or the operands of the operation without its result.
+  std::vector<std::uint32_t> operands{};
 };
 
 /// Which steps of a program are computed together. The steps of a group are computed where the last
@@ -31,13 +33,31 @@ struct fusion {
 
   /// Each step alone.
   explicit fusion(const detail::program_graph& graph);
+  /// Adds a group of steps that are in none.
+  void add(fused_group group);
+  /// Sets `last_read` for the groups.
+  void set_last_reads(const detail::program_graph& graph);
   /// The number of steps in groups.
   [[nodiscard]] std::size_t steps() const noexcept;
 };
 
-/// Finds neighbouring element-wise steps: those whose results only steps of one group read, at the
-/// index at which they were made. No step of `folded` is one of them.
-[[nodiscard]] fusion fuse(const detail::program_graph& graph, const program_inference& inferred,
-                          const folding& folded);
+/// Adds the groups of neighbouring element-wise steps: those whose results only steps of one group
+/// read, at the index at which they were made. No step of `folded` is one of them.
+[[nodiscard]] fusion fuse_maps(const detail::program_graph& graph,
+                               const program_inference& inferred, const folding& folded,
+                               fusion groups);
+
+/// By value that is no view: the steps that read it or its views, in order.
+[[nodiscard]] std::vector<std::vector<std::uint32_t>> readers_of(
+    const detail::program_graph& graph);
+/// By input: the step whose result is written to the memory of the input; `fusion::none` if none
+/// is.
+[[nodiscard]] std::vector<std::uint32_t> overwriters_of(const detail::program_graph& graph,
+                                                        const program_inference& inferred);
+/// By step: whether it is in no group, because each run gives some of its parameters, or because it
+/// is computed once.
+[[nodiscard]] std::vector<bool> steps_apart(const detail::program_graph& graph,
+                                            const program_inference& inferred,
+                                            const folding& folded);
 
 }  // namespace sluice::operations

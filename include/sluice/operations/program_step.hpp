@@ -80,6 +80,7 @@ class typed_program_step final : public program_step {
   typed_program_step(const operation_descriptor& descriptor, Operation&& operation)
       : program_step(descriptor), operation_(std::move(operation)) {}
 
+  [[nodiscard]] const Operation& operation() const noexcept { return operation_; }
   [[nodiscard]] std::span<const named_operand> operands() const noexcept override {
     return operands_;
   }
