@@ -273,9 +273,10 @@ tensor_layout tensor_layout::transposed() const {
   return view;
 }
 
-tensor_layout tensor_layout::slice(std::size_t axis, std::int64_t first, std::int64_t last,
-                                   std::int64_t step) const {
+tensor_layout tensor_layout::slice(std::size_t axis, std::int64_t first,
+                                   std::optional<std::int64_t> end, std::int64_t step) const {
   require_axis("slice", axis, rank_);
+  const auto last = end.value_or(shape_[axis]);
   const auto range = [&] {
     return std::to_string(first) + " to " + std::to_string(last);
   };

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -135,11 +136,12 @@ class SLUICE_EXPORT tensor {
   /// The last two dimensions exchanged.
   /// @throws error `invalid_argument` if there are fewer than two dimensions
   [[nodiscard]] tensor transposed() const { return view(layout_.transposed()); }
-  /// The indices `first`, `first + step`, … below `last` along dimension `axis`.
+  /// The indices `first`, `first + step`, … below `last` along dimension `axis`; up to the end
+  /// without `last`.
   /// @throws error `invalid_argument` if `axis` is out of range, not 0 <= first <= last <= extent,
   /// or `step` is less than 1
-  [[nodiscard]] tensor slice(std::size_t axis, std::int64_t first, std::int64_t last,
-                             std::int64_t step = 1) const {
+  [[nodiscard]] tensor slice(std::size_t axis, std::int64_t first,
+                             std::optional<std::int64_t> last = {}, std::int64_t step = 1) const {
     return view(layout_.slice(axis, first, last, step));
   }
   /// The elements with index `index` along dimension `axis`, without that dimension.

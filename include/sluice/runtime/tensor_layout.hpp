@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sluice {
@@ -64,7 +65,8 @@ class SLUICE_EXPORT tensor_layout {
   [[nodiscard]] tensor_layout reshape(const extents& shape) const;
   [[nodiscard]] tensor_layout permute(const extents& axes) const;
   [[nodiscard]] tensor_layout transposed() const;
-  [[nodiscard]] tensor_layout slice(std::size_t axis, std::int64_t first, std::int64_t last,
+  [[nodiscard]] tensor_layout slice(std::size_t axis, std::int64_t first,
+                                    std::optional<std::int64_t> last = {},
                                     std::int64_t step = 1) const;
   [[nodiscard]] tensor_layout select(std::size_t axis, std::int64_t index) const;
   [[nodiscard]] tensor_layout broadcast_to(const extents& shape) const;
