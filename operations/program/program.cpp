@@ -31,9 +31,7 @@ program_value program_value::slice(std::size_t axis, std::int64_t first,
   const auto text = "slice(" + std::to_string(axis) + ", " + std::to_string(first) + ", " +
                     (last ? std::to_string(*last) : "end") + ", " + std::to_string(step) + ")";
   return {graph_, graph_->add_view(index_, text, [=](const auto& layout) {
-            // `slice` refuses an axis that there is not.
-            const auto end = axis < layout.rank() ? layout.shape()[axis] : 0;
-            return layout.slice(axis, first, last.value_or(end), step);
+            return layout.slice(axis, first, last, step);
           })};
 }
 program_value program_value::select(std::size_t axis, std::int64_t index) const {
@@ -56,6 +54,16 @@ program_builder::program_builder() : graph_(std::make_shared<program_graph>()) {
 
 program_value program_builder::input(std::string name) {
   return {graph_, graph_->add_input(std::move(name))};
+}
+program_value program_builder::input(std::string name, element_type type, const extents& shape) {
+  const auto number = graph_->add_input(std::move(name));
+  return {graph_, graph_->add_view(number, {}, [type, shape](const tensor_layout& given) {
+            if (given.type() == type && given.shape() == shape) return given;
+            throw error(errc::invalid_argument,
+                        "has the type " + std::string(to_string(given.type())) + " and the shape " +
+                            to_string(given.shape()) + ", but the program is for " +
+                            std::string(to_string(type)) + " and " + to_string(shape));
+          })};
 }
 program_value program_builder::input(std::string name, per_request_t) {
   return {graph_, graph_->add_input(std::move(name), true)};

@@ -481,7 +481,7 @@ std::shared_ptr<const operations::uploaded_constants> program_graph::constants_o
 std::string program_graph::name_of(std::uint32_t number) const {
   std::vector<const std::string*> views;  // the last one first
   for (; values_[number].kind == value_kind::view; number = values_[number].source) {
-    views.push_back(&values_[number].text);
+    if (!values_[number].text.empty()) views.push_back(&values_[number].text);
   }
   const auto& v = values_[number];
   std::string name = v.kind == value_kind::input      ? inputs_[v.source]
@@ -544,7 +544,9 @@ std::string program_graph::text() const {
     }
   }
   text += "outputs:";
-  for (const auto output : outputs_) text += " " + name_of(output);
+  for (const auto output : outputs_) {
+    text += (text.back() == ':' ? " " : ", ") + name_of(output);
+  }
   return text + "\n";
 }
 

@@ -36,7 +36,7 @@ class program_graph {
     value_kind kind;
     std::uint32_t source;  ///< number of the input, constant or result, or of the viewed value
     view_function view{};
-    std::string text{};        ///< of a view: "transposed()"
+    std::string text{};        ///< of a view: "transposed()"; empty if it only checks the layout
     std::uint32_t viewed = 0;  ///< the value that it is a view of, through all views; or itself
   };
   /// What a program does with a value and its views.

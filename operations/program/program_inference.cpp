@@ -321,21 +321,24 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
         auto located_value = inferred.values[v.source];
         const auto offset = located_value.layout.offset();
         const auto number = static_cast<std::uint32_t>(inferred.values.size());
-        naming([&] { return "view '" + graph.name_of(number) + "'"; },
-               [&] {
-                 require_made(graph, located_value, v.source);
-                 located_value.layout = v.view(located_value.layout);
-                 located_value.alignment =
-                     alignment_at(located_value.alignment, located_value.layout.offset() - offset);
-                 const auto size = size_of(located_value.layout.type());
-                 if (!located_value.layout.empty() && located_value.alignment < size) {
-                   throw error(errc::invalid_argument,
-                               "the first element is known to be aligned to " +
-                                   std::to_string(located_value.alignment) +
-                                   " bytes only, but its size is " + std::to_string(size) +
-                                   " bytes");
-                 }
-               });
+        naming(
+            [&] {
+              const auto name = graph.name_of(number);
+              return v.text.empty() ? name : "view '" + name + "'";
+            },
+            [&] {
+              require_made(graph, located_value, v.source);
+              located_value.layout = v.view(located_value.layout);
+              located_value.alignment =
+                  alignment_at(located_value.alignment, located_value.layout.offset() - offset);
+              const auto size = size_of(located_value.layout.type());
+              if (!located_value.layout.empty() && located_value.alignment < size) {
+                throw error(errc::invalid_argument, "the first element is known to be aligned to " +
+                                                        std::to_string(located_value.alignment) +
+                                                        " bytes only, but its size is " +
+                                                        std::to_string(size) + " bytes");
+              }
+            });
         inferred.values.push_back(located_value);
         break;
       }

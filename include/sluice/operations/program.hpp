@@ -60,7 +60,8 @@ struct program_options {
   capture_policy capture = capture_policy::automatic;  ///< whether runs are captured
   /// The largest number of runs that a GPU computes together, up to 128; see `per_request`.
   std::size_t max_in_batch = 1;
-  /// Whether neighbouring element-wise steps are computed as one, with the same results.
+  /// Whether neighbouring element-wise steps are computed as one, with the same results, and
+  /// products and convolutions with what follows them, within the bounds of the operation.
   bool fuse = true;
 };
 
@@ -83,9 +84,9 @@ struct per_request_t {};
 /// An input that is not per request must be the same tensor in all of them.
 ///
 /// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are
-/// not captured. A run is launched alone if it takes scalars, a shared input or results in memory
-/// of the process, a given output that shares memory with an input, inputs or outputs that are not
-/// in row-major order without gaps, or more than four tensors in all.
+/// not captured. A run is launched alone if it takes scalars, a shared input in memory of the
+/// process, a given output that shares memory with an input, inputs or outputs that are not in
+/// row-major order without gaps, or more than four tensors in all.
 inline constexpr per_request_t per_request{};
 
 /// Marks an axis of a `per_request` input along which the runs of a batch may have different
@@ -167,6 +168,9 @@ class SLUICE_EXPORT program_builder {
 
   /// An input of the program, which each run gives. Inputs are numbered in the order of the calls.
   [[nodiscard]] program_value input(std::string name);
+  /// An input of this type and shape; a run with another one is refused. For programs that are made
+  /// for one shape, because a number or a constant of theirs depends on it.
+  [[nodiscard]] program_value input(std::string name, element_type type, const extents& shape);
   /// An input of which each run gives a part along axis 0; see `per_request`.
   [[nodiscard]] program_value input(std::string name, per_request_t);
   /// Likewise, of different extents along an axis; see `padded`.

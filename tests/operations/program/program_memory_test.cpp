@@ -322,7 +322,7 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
             "second.table = constant f32[4]\n"
             "second.sum = add(a = first.sum, b = second.table)\n"
             "second.scaled = affine(x = second.sum, factor = 3, offset = level)\n"
-            "outputs: first.scaled.reshape([2, 2]).transposed() second.scaled.reshape([2, 2])\n");
+            "outputs: first.scaled.reshape([2, 2]).transposed(), second.scaled.reshape([2, 2])\n");
   const auto input = numbers({4});
   const auto results = results_of({.what = outer, .inputs = {input}, .scalars = {0.25}});
   const auto one = alone(add(input, table_there));

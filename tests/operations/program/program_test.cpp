@@ -55,7 +55,7 @@ TEST_P(programs, compute_what_their_steps_compute) {
             "mel.a = constant f32[5, 9]\n"
             "mel = gemm(a = mel.a, b = power.transposed())\n"
             "loudest = reduce(x = mel)\n"
-            "outputs: mel loudest\n");
+            "outputs: mel, loudest\n");
 }
 
 TEST_P(programs, update_no_value) {

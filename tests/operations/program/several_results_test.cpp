@@ -155,7 +155,7 @@ TEST_P(several_results, are_values_of_a_program) {
             "parts.quotient, parts.remainder = division(a = x, b = y)\n"
             "again.quotient, again.remainder = division(a = parts.quotient, b = y)\n"
             "sum = add(a = parts.remainder, b = again.remainder)\n"
-            "outputs: sum parts.quotient.reshape([3, 1]) again.quotient\n");
+            "outputs: sum, parts.quotient.reshape([3, 1]), again.quotient\n");
   const auto a = integers({100, 77, -50});
   const auto b = integers({7, 10, 6});
   for (int runs = 0; runs < 2; ++runs) {
