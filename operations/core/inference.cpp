@@ -98,7 +98,11 @@ void inference::allow_in_place(const operand& output, const operand& input) {
 
 void inference::couple(const operand& input, std::size_t dimension) {
   static_assert(extents::max_rank <= 8 * sizeof(use::coupled));
-  auto& coupled = use_of(input).coupled;
+  auto& found = use_of(input);
+  if (found.spec && dimension >= found.spec->rank()) {
+    throw refusal(input, "has no dimension ", std::to_string(dimension), " to couple");
+  }
+  auto& coupled = found.coupled;
   coupled = static_cast<std::uint8_t>(coupled | (1U << dimension));
 }
 

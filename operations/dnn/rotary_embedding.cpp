@@ -108,6 +108,7 @@ rotary_embedding_call infer_rotation(const rotary_embedding& op, inference& infe
       throw inference.refusal(*operand, "has the shape ", s.shape, ", but cos has ",
                               std::to_string(call.cache_rows), " rows");
     }
+    inference.couple(*operand, 0);
     call.cache_rows = s.shape[0];
     call.cache_strides[i] = s.shape[0] > 1 ? s.strides[0] : 0;
     call.strides[i + 2] = s.strides[1];

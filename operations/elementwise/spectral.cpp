@@ -70,6 +70,7 @@ frames_call infer_frames(const frame_signal& op, inference& inference) {
   if (op.hop < 1) throw invalid_argument("hop", std::to_string(op.hop) + " is less than 1");
   if (window != nullptr) {
     require_same_type(inference, op.window, *window, signal.type, "signal");
+    inference.couple(op.window, 0);
     if (window->shape[0] > n_fft) {
       throw inference.refusal(op.window, "has the shape ", window->shape, ", but a frame has ",
                               n_fft, " samples");

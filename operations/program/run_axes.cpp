@@ -67,10 +67,13 @@ class run_axes {
     return proportional_axis(alone_.values[value].layout.shape(), two_.values[value].layout.shape(),
                              three_.values[value].layout.shape());
   }
-  /// Whether the value is made, and has elements.
+  /// Whether the value is made, and has elements, for any number of runs.
   [[nodiscard]] bool exists(std::uint32_t value) const {
-    return alone_.values[value].root != program_inference::located::nowhere &&
-           !alone_.values[value].layout.empty();
+    const auto has_elements = [&](const program_inference& runs) {
+      return runs.values[value].root != program_inference::located::nowhere &&
+             !runs.values[value].layout.empty();
+    };
+    return has_elements(alone_) || has_elements(two_) || has_elements(three_);
   }
 
   [[nodiscard]] state state_of_view(std::uint32_t number, std::uint32_t source) const {

@@ -236,6 +236,14 @@ std::vector<stepping> all_steppings() {
          return p.add(rotary_embedding{
              .x = x, .cos = constant(p, {1, 1, 2}), .sin = constant(p, {1, 1, 2})});
        }},
+      {"rotary_embedding",
+       {3, 2},
+       [](b& p, const value& x) {
+         return p.add(rotary_embedding{.x = constant(p, {1, 1, 5, 4}),
+                                       .cos = x,
+                                       .sin = x,
+                                       .positions = constant(p, {1, 5}, element_type::i64, 2)});
+       }},
       {"attention",
        {2, 2, 3, 4},
        [](b& p, const value& x) { return p.add(attention{.q = x, .k = x, .v = x}); },
@@ -479,6 +487,11 @@ std::vector<stepping> all_steppings() {
        {2, 12},
        [](b& p, const value& x) {
          return p.add(frame_signal{.signal = x, .n_fft = 4, .hop = 2});
+       }},
+      {"frame_signal",
+       {4},
+       [](b& p, const value& x) {
+         return p.add(frame_signal{.signal = constant(p, {2, 12}), .window = x, .hop = 2});
        }},
       {"power_spectrum",
        {3, 4},

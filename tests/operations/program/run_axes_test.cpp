@@ -203,6 +203,17 @@ TEST_P(run_axes, are_named_with_the_step) {
 }
 
 /// Inputs that are the same for all runs may be mixed along any axis.
+// A part that is empty for one run is not for two.
+TEST_P(run_axes, lie_in_views_that_are_empty_for_one_run) {
+  program_builder p;
+  const auto x = p.input("x", per_request);
+  const auto rest = p.add("rest", reduce{.x = x.slice(0, 1), .axes = {0}});
+  const auto program = std::move(p).build({p.add("y", add(x, rest))}, {.max_in_batch = 8});
+  const auto spec = tensor_spec::row_major(element_type::f32, {1, 5});
+  EXPECT_TRUE(throws(errc::invalid_argument, "view 'x.slice(0, 1, end, 1)'",
+                     [&] { (void)prepare_of({.what = program, .inputs = {spec}}); }));
+}
+
 TEST_P(run_axes, are_only_those_of_inputs_per_request) {
   program_builder p;
   const auto x = p.input("x", per_request);
