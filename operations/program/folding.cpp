@@ -2,6 +2,7 @@
 #include "operations/program/folding.hpp"
 
 #include "operations/aligned.hpp"
+#include "operations/core/work.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ using value_kind = program_graph::value_kind;
 
 constexpr std::size_t max_result_bytes = std::size_t{16} << 20U;
 constexpr std::size_t max_folded_bytes = std::size_t{64} << 20U;  // of all results
+constexpr double max_folded_work = 1e8;  // of all steps, about 0.1 s: other plans wait for them
 
 /// The offset of a value in the memory of the constants; nothing if it is not there.
 std::optional<std::size_t> offset_of_value(const program_graph& graph,
@@ -36,7 +38,9 @@ bool folds(const program_graph& graph, const program_inference& inferred, const 
            std::uint32_t number) {
   const auto& step = graph.steps()[number];
   const auto& inference = inferred.steps[number];
+  // An error that a step finds is the answer of each run.
   if (step.outputs.size() != 1 || !step.scalars.empty() ||
+      inference.descriptor->facts(inference.call).errors != error_detection::none ||
       inference.descriptor->makes_plans(device_kind::host) ||
       inference.descriptor->has_libraries(device_kind::host)) {
     return false;
@@ -72,11 +76,15 @@ folding fold(const program_graph& graph, const program_inference& inferred, devi
   folding folded{.bytes = graph.host_constants_bytes()};
   if (folded.bytes == 0 || kind != device_kind::host) return folded;
   const auto limit = folded.bytes + max_folded_bytes;
+  double work = 0;
   for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
     if (!folds(graph, inferred, folded, s)) continue;
     const auto value = graph.results()[graph.steps()[s].first_result].value;
     const auto bytes = aligned(inferred.values[value].spec().bytes());
-    if (bytes > limit - folded.bytes) continue;
+    const auto& step = inferred.steps[s];
+    const auto more = work_of(step.descriptor->facts(step.call), step.uses);
+    if (bytes > limit - folded.bytes || work + more > max_folded_work) continue;
+    work += more;
     folded.steps.push_back({s, folded.bytes});
     folded.bytes += bytes;
   }

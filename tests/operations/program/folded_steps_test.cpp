@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps whose operands are all constants of the host are computed once.
 #include "tests/operations/program/programs.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,14 +19,19 @@ std::atomic<int> computed{0};
 struct counted_double {
   operand x{};
   operand y{};
+  double work = 0;  ///< that it states
 
   template <class = void>
   static constexpr auto members() {
-    return std::make_tuple(input("x", &counted_double::x), output("y", &counted_double::y));
+    return std::make_tuple(input("x", &counted_double::x), output("y", &counted_double::y),
+                           parameter("work", &counted_double::work));
   }
 };
 struct counted_call {
   std::int64_t count;
+  double work;
+
+  [[nodiscard]] launch_facts facts() const noexcept { return {.work = work}; }
 };
 
 const operation_descriptor& descriptor_of(operation_type<counted_double>) {
@@ -35,7 +41,7 @@ const operation_descriptor& descriptor_of(operation_type<counted_double>) {
           [](const counted_double& op, inference& inference) {
             const auto& x = inference.require(op.x);
             (void)inference.result(op.y, x.type, x.shape);
-            return counted_call{static_cast<std::int64_t>(x.size())};
+            return counted_call{static_cast<std::int64_t>(x.size()), op.work};
           },
       .compute =
           [](const counted_call& call, const launch_of<counted_double>& launch) {
@@ -85,6 +91,32 @@ TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_o
     EXPECT_EQ(values(results[1]), (std::vector<float>{3, 6, 9}));
   }
   EXPECT_EQ(computed, 6);
+}
+
+// Other plans wait for the steps that are computed ahead.
+TEST_P(folded_steps, are_none_with_much_work) {
+  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  program_builder p;
+  const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
+  const auto twice = p.add("twice", counted_double{.x = c, .work = 1e9});
+  const auto program = std::move(p).build({p.add("sum", add(p.input("x"), twice))});
+  computed = 0;
+  for (int i = 0; i < 3; ++i) (void)results_of({program, {numbers({3})}});
+  EXPECT_EQ(computed, 3);
+}
+
+TEST_P(folded_steps, are_none_that_may_find_errors) {
+  program_builder p;
+  const auto rows = p.constant("rows", host_tensor(std::vector<float>{1, 2, 3}, {3, 1}));
+  const auto indices = p.constant("indices", host_tensor(std::vector<std::int64_t>{1, 7}, {2}));
+  const auto found = p.add(
+      "found", gather{.x = rows, .indices = indices, .out_of_range = out_of_range_policy::error});
+  const auto program = std::move(p).build({p.add("y", add(p.input("x"), found))});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "step 'found': indices: 7", [&] {
+      (void)results_of({program, {numbers({2, 1})}});
+    }));
+  }
 }
 
 TEST_P(folded_steps, have_the_results_of_steps) {
