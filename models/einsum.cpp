@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <optional>
 
 namespace sluice::models {
 
@@ -23,10 +25,13 @@ struct labelled {
   labels dimensions;
 };
 
+bool is_letter(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0;
+}
+
 labels expand(const node& n, const std::string& term, std::size_t rank) {
   labels result;
-  const auto letters = static_cast<std::size_t>(std::count_if(
-      term.begin(), term.end(), [](unsigned char c) { return std::isalpha(c) != 0; }));
+  const auto letters = static_cast<std::size_t>(std::count_if(term.begin(), term.end(), is_letter));
   for (std::size_t i = 0; i < term.size(); ++i) {
     if (term[i] == '.') {
       if (term.substr(i, 3) != "..." || letters > rank) {
@@ -34,7 +39,7 @@ labels expand(const node& n, const std::string& term, std::size_t rank) {
       }
       for (auto hidden = rank - letters; hidden-- > 0;) result += static_cast<char>('0' + hidden);
       i += 2;
-    } else if (std::isalpha(static_cast<unsigned char>(term[i])) != 0) {
+    } else if (is_letter(term[i])) {
       result += term[i];
     } else {
       throw n.refusal("equation", "has the term '" + term + "'");
@@ -51,7 +56,9 @@ labelled take_diagonals(const node& n, labelled from) {
     const auto j = dimensions.find(dimensions[i], i + 1);
     if (j == labels::npos) continue;
     const auto extent = x.extent(i);
-    if (x.extent(j) != extent) throw n.refusal("equation", "a label has two extents");
+    if (x.extent(j) != extent) {
+      throw n.refusal("equation", std::string("'") + dimensions[i] + "' has two extents in a term");
+    }
     extents order;
     for (std::size_t d = 0; d < x.rank(); ++d) {
       if (d != i && d != j) order.push_back(static_cast<std::int64_t>(d));
@@ -71,6 +78,76 @@ labelled take_diagonals(const node& n, labelled from) {
     return take_diagonals(n, std::move(from));
   }
   return from;
+}
+
+/// Gives each label one extent. A dimension of extent 1 is left out where the label has another
+/// extent in another term: its elements are repeated.
+void unify_extents(const node& n, std::vector<labelled>& terms) {
+  std::map<char, std::int64_t> extent_of;
+  for (const auto& [x, dimensions] : terms) {
+    for (std::size_t i = 0; i < dimensions.size(); ++i) {
+      auto& extent = extent_of.try_emplace(dimensions[i], 1).first->second;
+      if (extent != 1 && x.extent(i) != 1 && extent != x.extent(i)) {
+        const auto name = is_letter(dimensions[i]) ? std::string(1, dimensions[i]) : "...";
+        throw n.refusal("equation", "'" + name + "' has the extents " + std::to_string(extent) +
+                                        " and " + std::to_string(x.extent(i)));
+      }
+      if (x.extent(i) != 1) extent = x.extent(i);
+    }
+  }
+  for (auto& [x, dimensions] : terms) {
+    labels kept;
+    extents shape;
+    for (std::size_t i = 0; i < dimensions.size(); ++i) {
+      if (x.extent(i) != extent_of.at(dimensions[i])) continue;
+      kept += dimensions[i];
+      shape.push_back(x.extent(i));
+    }
+    if (kept.size() == dimensions.size()) continue;
+    x = x.reshape(shape);
+    dimensions = kept;
+  }
+}
+
+/// The labels of the result.
+labels read_output(const node& n, const std::string& left, const std::optional<std::string>& right,
+                   const labels& all) {
+  labels hidden;  // of an ellipsis
+  for (const auto label : all) {
+    if (!is_letter(label)) hidden += label;
+  }
+  std::sort(hidden.rbegin(), hidden.rend());
+  if (!right) {  // The labels that occur once, in the order of the alphabet.
+    std::map<char, int> counts;
+    for (const auto label : left) {
+      if (is_letter(label)) ++counts[label];
+    }
+    labels letters;
+    for (const auto& [label, count] : counts) {
+      if (count == 1) letters += label;
+    }
+    return hidden + letters;
+  }
+  const auto letters = right->size() - (right->find("...") != std::string::npos ? 3 : 0);
+  const bool has_ellipsis = letters != right->size();
+  auto wanted = expand(n, *right, letters + (has_ellipsis ? hidden.size() : 0));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (all.find(wanted[i]) == labels::npos) {
+      throw n.refusal("equation", std::string("'") + wanted[i] + "' of the result is in no term");
+    }
+    if (wanted.find(wanted[i], i + 1) != labels::npos) {
+      throw n.refusal("equation", std::string("'") + wanted[i] + "' is twice in the result");
+    }
+  }
+  return wanted;
+}
+
+/// Both sets of labels.
+labels join(labels a, const labels& b) {
+  for (const auto label : b) {
+    if (a.find(label) == labels::npos) a += label;
+  }
+  return a;
 }
 
 /// Sums over the dimensions whose labels are not in `wanted`.
@@ -133,26 +210,16 @@ labelled multiply_two(const node& n, const labelled& a, const labelled& b, const
     for (const auto label : some) count *= from.x.extent(from.dimensions.find(label));
     return count;
   };
-  // Extents of 1 in an ellipsis are repeated.
-  extents stack;
-  extents a_stack;
-  extents b_stack;
-  for (const auto label : batch) {
-    const auto x = a.x.extent(a.dimensions.find(label));
-    const auto y = b.x.extent(b.dimensions.find(label));
-    a_stack.push_back(x);
-    b_stack.push_back(y);
-    stack.push_back(std::max(x, y));
-  }
-  auto left_shape = a_stack;
+  extents shape;
+  for (const auto label : batch) shape.push_back(a.x.extent(a.dimensions.find(label)));
+  auto left_shape = shape;
   left_shape.push_back(size(a, rows));
   left_shape.push_back(size(a, summed));
-  auto right_shape = b_stack;
+  auto right_shape = shape;
   right_shape.push_back(size(b, summed));
   right_shape.push_back(size(b, columns));
   const auto left = arrange(a, batch + rows + summed).reshape(left_shape);
   const auto right = arrange(b, batch + summed + columns).reshape(right_shape);
-  auto shape = stack;
   for (const auto label : rows) shape.push_back(a.x.extent(a.dimensions.find(label)));
   for (const auto label : columns) shape.push_back(b.x.extent(b.dimensions.find(label)));
   return {multiply_matrices(n, left, right).reshape(shape), batch + rows + columns};
@@ -172,42 +239,22 @@ value sum_products(const node& n, const std::string& equation, const std::vector
     if (first > left.size()) throw n.refusal("equation", "has fewer terms than operands");
     const auto last = std::min(left.find(',', first), left.size());
     terms.push_back(take_diagonals(n, {x, expand(n, left.substr(first, last - first), x.rank())}));
-    all += terms.back().dimensions;
+    all = join(std::move(all), terms.back().dimensions);
     first = last + 1;
   }
   if (first <= left.size()) throw n.refusal("equation", "has more terms than operands");
-  labels hidden;
-  labels once;
-  for (const auto label : all) {
-    if (std::isdigit(static_cast<unsigned char>(label)) != 0) {
-      if (hidden.find(label) == labels::npos) hidden += label;
-    }
-  }
-  std::sort(hidden.rbegin(), hidden.rend());
-  labels wanted;
-  if (arrow == std::string::npos) {  // The labels that occur once, in the order of the alphabet.
-    labels letters;
-    for (const auto label : left) {
-      if (std::isalpha(static_cast<unsigned char>(label)) != 0 &&
-          std::count(left.begin(), left.end(), label) == 1) {
-        letters += label;
-      }
-    }
-    std::sort(letters.begin(), letters.end());
-    wanted = hidden + letters;
-  } else {
-    const auto right = text.substr(arrow + 2);
-    const auto letters = right.size() - (right.find("...") != std::string::npos ? 3 : 0);
-    const bool has_ellipsis = letters != right.size();
-    wanted = expand(n, right, letters + (has_ellipsis ? hidden.size() : 0));
-  }
+  const bool has_output = arrow != std::string::npos;
+  const auto wanted =
+      read_output(n, left, has_output ? std::optional(text.substr(arrow + 2)) : std::nullopt, all);
+  unify_extents(n, terms);
+  std::vector<labels> needed(terms.size(), wanted);  // behind each term
+  for (auto i = terms.size() - 1; i-- > 0;)
+    needed[i] = join(needed[i + 1], terms[i + 1].dimensions);
   auto product = terms.front();
   for (std::size_t i = 1; i < terms.size(); ++i) {
-    labels needed = wanted;
-    for (std::size_t j = i + 1; j < terms.size(); ++j) needed += terms[j].dimensions;
-    product = sum_others(n, product, needed + terms[i].dimensions);
-    const auto other = sum_others(n, terms[i], needed + product.dimensions);
-    product = multiply_two(n, product, other, needed);
+    product = sum_others(n, product, needed[i] + terms[i].dimensions);
+    const auto other = sum_others(n, terms[i], needed[i] + product.dimensions);
+    product = multiply_two(n, product, other, needed[i]);
   }
   return arrange(sum_others(n, product, wanted), wanted);
 }

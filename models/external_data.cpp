@@ -38,6 +38,9 @@ std::uint64_t number_of(const onnx::TensorProto& tensor, const std::string& text
 /// The file, which links do not lead out of the folder.
 fs::path file_within(const onnx::TensorProto& tensor, const fs::path& folder,
                      const std::string& location) {
+  if (location.find('\0') != std::string::npos) {
+    throw refusal(tensor, "the name of its file has a zero byte");
+  }
   const fs::path relative(location);
   std::error_code failure;
   const auto root = fs::canonical(folder.empty() ? fs::path(".") : folder, failure);
@@ -64,21 +67,23 @@ external_location locate(const onnx::TensorProto& tensor, const fs::path& folder
 
 }  // namespace
 
-std::size_t external_bytes(const onnx::TensorProto& tensor, const fs::path& folder) {
+void require_external_data(const onnx::TensorProto& tensor, const fs::path& folder,
+                           std::size_t bytes) {
   const auto place = locate(tensor, folder);
+  if (place.length != 0 && place.length != bytes) {
+    throw refusal(tensor, "has " + std::to_string(place.length) + " bytes in its file for " +
+                              std::to_string(bytes));
+  }
   std::error_code failure;
   const auto size = fs::file_size(place.file, failure);
-  if (failure || place.offset > size) throw refusal(tensor, "its file is too short");
-  const auto rest = size - place.offset;
-  return static_cast<std::size_t>(place.length != 0 ? std::min(place.length, rest) : rest);
+  if (failure || place.offset > size || bytes > size - place.offset) {
+    throw refusal(tensor, "its file is too short for " + std::to_string(bytes) + " bytes");
+  }
 }
 
 void read_external_data(const onnx::TensorProto& tensor, const fs::path& folder,
                         std::span<std::byte> elements) {
   const auto place = locate(tensor, folder);
-  if (place.length != 0 && place.length != elements.size()) {
-    throw refusal(tensor, "has another number of bytes in its file");
-  }
   std::ifstream file(place.file, std::ios::binary);
   file.seekg(static_cast<std::streamoff>(place.offset));
   // The interface of streams has characters.

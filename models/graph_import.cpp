@@ -3,14 +3,27 @@
 
 #include <sluice/models/model.hpp>
 
-#include <algorithm>
-#include <deque>
-#include <iterator>
 #include <utility>
 
 namespace sluice::models {
 
 namespace {
+
+/// Names of so many bytes count as one value.
+constexpr std::size_t bytes_of_value = 256;
+
+std::size_t bytes_of_names(const onnx::NodeProto& message) {
+  auto sum = message.name().size();
+  for (const auto& name : message.input()) sum += name.size();
+  for (const auto& name : message.output()) sum += name.size();
+  return sum;
+}
+
+/// The versions of onnx 1.23. Those of the future may give a field or an operator another meaning.
+///@{
+constexpr std::int64_t newest_opset = 28;
+constexpr std::int64_t newest_format = 14;
+///@}
 
 /// The name of a node, or that of its first output with one, or its operator.
 std::string name_of(const onnx::NodeProto& message) {
@@ -20,9 +33,11 @@ std::string name_of(const onnx::NodeProto& message) {
   }
   return message.op_type();
 }
-/// "node 'conv1' (Conv)"
+/// "node 'conv1' (Conv)". Names are cut, because errors of graphs within graphs have many.
 std::string label(const onnx::NodeProto& message) {
-  return "node '" + name_of(message) + "' (" + message.op_type() + ")";
+  constexpr std::size_t longest = 200;
+  return "node '" + name_of(message).substr(0, longest) + "' (" +
+         message.op_type().substr(0, longest) + ")";
 }
 
 /// The attributes of a node. One that refers to an attribute of a function is replaced by it, or
@@ -42,28 +57,6 @@ attribute_map attributes_of(const onnx::NodeProto& message, const attribute_map*
   return attributes;
 }
 
-/// The attributes of a function that have a value if a node does not give them. ONNX 1.12 does not
-/// know them, and keeps them as unknown fields.
-template <class Function>
-std::deque<onnx::AttributeProto> defaults_of(const Function& function) {
-  std::deque<onnx::AttributeProto> defaults;
-  if constexpr (requires { function.attribute_proto(); }) {
-    for (const auto& attribute : function.attribute_proto()) defaults.push_back(attribute);
-  } else {
-    constexpr int number = 11;  // onnx.in.proto, FunctionProto.attribute_proto
-    const auto& fields = function.GetReflection()->GetUnknownFields(function);
-    for (int i = 0; i < fields.field_count(); ++i) {
-      const auto& field = fields.field(i);
-      const bool fits = field.number() == number &&
-                        field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED;
-      if (fits && !defaults.emplace_back().ParseFromString(field.length_delimited())) {
-        throw invalid_argument(function.name(), "a default of an attribute cannot be read");
-      }
-    }
-  }
-  return defaults;
-}
-
 /// The domain, with one name for that of ONNX itself.
 std::string domain_of(const std::string& domain) {
   return domain == "ai.onnx" ? "" : domain;
@@ -72,7 +65,15 @@ std::string domain_of(const std::string& domain) {
 template <class Imports>
 std::map<std::string, std::int64_t> read_opsets(const Imports& imports) {
   std::map<std::string, std::int64_t> opsets;
-  for (const auto& import : imports) opsets[domain_of(import.domain())] = import.version();
+  for (const auto& import : imports) {
+    const auto domain = domain_of(import.domain());
+    if (domain.empty() && import.version() > newest_opset) {
+      throw error(errc::unsupported, "version " + std::to_string(import.version()) +
+                                         " of the operator set: the newest known one is " +
+                                         std::to_string(newest_opset));
+    }
+    opsets[domain] = import.version();
+  }
   return opsets;
 }
 
@@ -94,14 +95,28 @@ graph_import::graph_import(const model_file& file, step_scope& scope,
       opsets_(read_opsets(file.message().opset_import())) {}
 
 results graph_import::import_model(std::map<std::string, value> inputs) {
+  if (const auto version = file_.message().ir_version(); version > newest_format) {
+    throw error(errc::unsupported, "version " + std::to_string(version) +
+                                       " of the format (ir_version): the newest known one is " +
+                                       std::to_string(newest_format));
+  }
   visible_values visible{.values = std::move(inputs), .opsets = &opsets_};
   return import_graph(file_.graph(), visible);
 }
 
+const value& graph_import::initializer(const onnx::TensorProto& tensor) {
+  const auto known = initializers_.find(&tensor);
+  if (known != initializers_.end()) return known->second;
+  return initializers_.try_emplace(&tensor, scope_, file_.constant(tensor), tensor.name())
+      .first->second;
+}
+
 results graph_import::import_graph(const onnx::GraphProto& graph, visible_values& visible) {
   if (++depth_ > max_depth) throw error(errc::unsupported, "graphs are nested too deep");
+  scope_.budget().take_values(
+      static_cast<std::size_t>(graph.initializer_size() + graph.output_size()));
   for (const auto& tensor : graph.initializer()) {
-    visible.values.insert_or_assign(tensor.name(), value(scope_, file_.constant(tensor)));
+    visible.values.insert_or_assign(tensor.name(), initializer(tensor));
   }
   if (graph.sparse_initializer_size() != 0) throw error(errc::unsupported, "sparse initializers");
   for (const auto& message : graph.node()) import_node(message, visible);
@@ -117,19 +132,20 @@ results graph_import::import_graph(const onnx::GraphProto& graph, visible_values
 
 void graph_import::import_node(const onnx::NodeProto& message, visible_values& visible) {
   try {
-    if (++nodes_ > max_nodes) throw error(errc::unsupported, "the program has too many nodes");
+    scope_.budget().take_node();
+    scope_.budget().take_values(static_cast<std::size_t>(message.input_size()) +
+                                static_cast<std::size_t>(message.output_size()) +
+                                static_cast<std::size_t>(message.attribute_size()) +
+                                bytes_of_names(message) / bytes_of_value);
     std::vector<std::optional<value>> inputs;
-    input_numbers sources;
+    source_sets::set sources = 0;
     for (const auto& name : message.input()) {
       auto& input = inputs.emplace_back();
       if (name.empty()) continue;
       const auto* const found = visible.find(name);
       if (found == nullptr) throw invalid_argument(name, "the input has no value");
       input = *found;
-      input_numbers all;
-      std::set_union(sources.begin(), sources.end(), found->sources().begin(),
-                     found->sources().end(), std::back_inserter(all));
-      sources = std::move(all);
+      sources = scope_.sources().join(sources, found->sources());
     }
     auto attributes = attributes_of(message, visible.attributes);
     const auto* const function = file_.find_function(message.domain(), message.op_type());
@@ -143,6 +159,7 @@ void graph_import::import_node(const onnx::NodeProto& message, visible_values& v
       }
       const auto& output = outputs[static_cast<std::size_t>(i)];
       output.add_sources(sources);
+      output.name_constant(message.output(i));
       if (!visible.values.emplace(message.output(i), output).second) {
         throw invalid_argument(message.output(i), "has a value already");
       }
@@ -159,7 +176,11 @@ results graph_import::import_function(const onnx::FunctionProto& function,
                                       const std::vector<std::optional<value>>& inputs) {
   if (++depth_ > max_depth) throw error(errc::unsupported, "functions are nested too deep");
   const auto opsets = read_opsets(function.opset_import());
-  const auto defaults = defaults_of(function);
+  const auto& defaults = file_.defaults_of(function);
+  scope_.budget().take_values(static_cast<std::size_t>(function.input_size()) +
+                              static_cast<std::size_t>(function.output_size()) +
+                              static_cast<std::size_t>(function.opset_import_size()) +
+                              attributes.size() + defaults.size());
   auto all_attributes = attributes;
   for (const auto& attribute : defaults) all_attributes.emplace(attribute.name(), &attribute);
   visible_values visible{.attributes = &all_attributes, .opsets = &opsets};
@@ -186,12 +207,14 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto domain = domain_of(message.domain());
   const auto found = visible.opsets->find(domain);
   const auto opset = found != visible.opsets->end() ? found->second : 0;
-  if (!domain.empty()) throw error(errc::unsupported, "the domain '" + domain + "'");
+  if (!domain.empty())
+    throw error(errc::unsupported, "operators of the domain '" + domain + "' are not supported");
   const auto* const entry = find_operator(message.op_type(), opset);
   if (entry == nullptr) throw error(errc::unsupported, "the operator is not known");
   if (auto folded = fold(*entry, message, attributes, inputs, opset)) return *std::move(folded);
   scope_.name_steps(name_of(message));
   const auto import_subgraph = [&](const onnx::GraphProto& graph, const std::vector<value>& given) {
+    scope_.budget().take_values(given.size());
     visible_values inner{
         .outer = &visible, .attributes = visible.attributes, .opsets = visible.opsets};
     if (static_cast<std::size_t>(graph.input_size()) != given.size()) {
@@ -203,7 +226,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
     return import_graph(graph, inner);
   };
   return entry->import(node(scope_, message, std::move(attributes), std::move(inputs), opset,
-                            input_names_, import_subgraph));
+                            input_names_, file_, import_subgraph));
 }
 
 std::optional<results> graph_import::fold(const operator_entry& entry,
@@ -212,7 +235,7 @@ std::optional<results> graph_import::fold(const operator_entry& entry,
                                           const std::vector<std::optional<value>>& inputs,
                                           std::int64_t opset) {
   if (entry.folding == folding::never) return std::nullopt;
-  step_scope scope;
+  step_scope scope(scope_.budget());
   std::size_t bytes = 0;
   std::vector<std::optional<value>> known(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -221,19 +244,19 @@ std::optional<results> graph_import::fold(const operator_entry& entry,
     bytes += inputs[i]->known().bytes();
     known[i].emplace(scope, inputs[i]->known());
   }
-  if (bytes > max_folded_bytes) return std::nullopt;
+  if (bytes > import_budget::max_bytes_of_node) return std::nullopt;
   scope.name_steps(message.op_type());
-  const auto outputs =
-      entry.import(node(scope, message, attributes, std::move(known), opset, input_names_, {}));
+  const auto outputs = entry.import(
+      node(scope, message, attributes, std::move(known), opset, input_names_, file_, {}));
   std::vector<value> computed;
   for (const auto& output : outputs) {
     if (output.known()) continue;
     bytes += output.layout().bytes();
     computed.push_back(output);
   }
-  if (bytes > max_folded_bytes) return std::nullopt;
   host_tensors elements;
   if (!computed.empty()) {
+    if (!scope.budget().take_computation(bytes, scope.work())) return std::nullopt;
     for (auto& output : computed) output = scope.as_output(output);
     elements = file_.evaluation().run(std::move(scope).build(computed));
   }

@@ -8,11 +8,11 @@
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace sluice::models {
@@ -20,10 +20,6 @@ namespace sluice::models {
 /// Adds the steps of the graphs of a model to a program.
 class graph_import {
  public:
-  /// What is computed while the program is made: nodes whose inputs and results take no more bytes
-  /// than this.
-  static constexpr std::size_t max_folded_bytes = std::size_t{1} << 20U;
-
   /// `input_names` are those of the inputs of the model.
   graph_import(const model_file& file, step_scope& scope, std::vector<std::string> input_names);
 
@@ -44,9 +40,8 @@ class graph_import {
   };
   /// Nodes of functions and of graphs within nodes may be nested so deep.
   static constexpr int max_depth = 64;
-  /// A program consists of so many nodes, with those of functions and of unrolled loops.
-  static constexpr std::size_t max_nodes = 200'000;
 
+  [[nodiscard]] const value& initializer(const onnx::TensorProto& tensor);
   [[nodiscard]] results import_graph(const onnx::GraphProto& graph, visible_values& visible);
   void import_node(const onnx::NodeProto& message, visible_values& visible);
   [[nodiscard]] results import_function(const onnx::FunctionProto& function,
@@ -68,7 +63,8 @@ class graph_import {
   std::vector<std::string> input_names_;
   std::map<std::string, std::int64_t> opsets_;
   int depth_ = 0;
-  std::size_t nodes_ = 0;
+  /// One for all turns of a loop.
+  std::unordered_map<const onnx::TensorProto*, value> initializers_;
 };
 
 }  // namespace sluice::models

@@ -10,6 +10,28 @@ namespace sluice::models {
 
 namespace {
 
+/// The attributes of a function that have a value if a node does not give them. ONNX 1.12 does not
+/// know them, and keeps them as unknown fields.
+template <class Function>
+std::deque<onnx::AttributeProto> read_defaults(const std::string& model, const Function& function) {
+  std::deque<onnx::AttributeProto> defaults;
+  if constexpr (requires { function.attribute_proto(); }) {
+    for (const auto& attribute : function.attribute_proto()) defaults.push_back(attribute);
+  } else {
+    constexpr int number = 11;  // onnx.in.proto, FunctionProto.attribute_proto
+    const auto& fields = function.GetReflection()->GetUnknownFields(function);
+    for (int i = 0; i < fields.field_count(); ++i) {
+      const auto& field = fields.field(i);
+      const bool fits = field.number() == number &&
+                        field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED;
+      if (fits && !defaults.emplace_back().ParseFromString(field.length_delimited())) {
+        throw invalid_argument(model, "a default of an attribute of a function cannot be read");
+      }
+    }
+  }
+  return defaults;
+}
+
 model_value read_declaration(const onnx::ValueInfoProto& message) {
   model_value result{.name = message.name()};
   if (!message.type().has_tensor_type()) return result;
@@ -37,11 +59,30 @@ model_file::model_file(onnx::ModelProto message, std::string name,
   std::set<std::string_view> initialized;
   for (const auto& tensor : graph().initializer()) initialized.insert(tensor.name());
   for (const auto& input : graph().input()) {
-    if (!initialized.contains(input.name())) inputs_.push_back(read_declaration(input));
+    if (initialized.contains(input.name())) continue;
+    inputs_.push_back(read_declaration(input));
+    declarations_.push_back(&input);
   }
   for (const auto& output : graph().output()) outputs_.push_back(read_declaration(output));
   for (const auto& function : message_.functions()) {
     functions_.emplace(std::pair(function.domain(), function.name()), &function);
+    defaults_.emplace(&function, read_defaults(name_, function));
+  }
+}
+
+void model_file::require_tensor(std::size_t input) const {
+  const auto& declaration = *declarations_[input];
+  // Old files leave the type out.
+  if (declaration.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) return;
+  if (!declaration.type().has_tensor_type()) {
+    throw error(errc::unsupported, declaration.name() + ": the input is not declared as a tensor");
+  }
+  const auto type = declaration.type().tensor_type().elem_type();
+  if (type == onnx::TensorProto::UNDEFINED) return;
+  try {
+    (void)require_element_type(type);
+  } catch (const error& e) {
+    throw error(e.code(), declaration.name() + ": has " + e.what(), e.status(), e.where());
   }
 }
 

@@ -7,7 +7,9 @@
 #include <sluice/models/model.hpp>
 #include <sluice/operations/host_tensor.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -36,6 +38,14 @@ class model_file {
   /// The function of the model with this name; nullptr if there is none.
   [[nodiscard]] const onnx::FunctionProto* find_function(const std::string& domain,
                                                          const std::string& name) const;
+  /// The attributes of a function of this model that have a value if a node does not give them.
+  [[nodiscard]] const std::deque<onnx::AttributeProto>& defaults_of(
+      const onnx::FunctionProto& function) const {
+    return defaults_.at(&function);
+  }
+  /// @throws error `unsupported` with the name of an input, by number, if it is declared as
+  /// something else than a tensor of a type that sluice has
+  void require_tensor(std::size_t input) const;
   /// The elements of a constant of this model, read once and shared by its programs.
   /// @throws error as `read_tensor`
   [[nodiscard]] host_tensor constant(const onnx::TensorProto& tensor) const;
@@ -47,8 +57,10 @@ class model_file {
   std::string name_;
   std::optional<std::filesystem::path> folder_;
   std::vector<model_value> inputs_;
+  std::vector<const onnx::ValueInfoProto*> declarations_;  // of the inputs
   std::vector<model_value> outputs_;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  std::map<const onnx::FunctionProto*, std::deque<onnx::AttributeProto>> defaults_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<const onnx::TensorProto*, host_tensor> constants_;
   mutable host_evaluation evaluation_;

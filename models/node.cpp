@@ -2,6 +2,7 @@
 #include "models/node.hpp"
 
 #include "models/host_numbers.hpp"
+#include "models/model_file.hpp"
 
 #include <sluice/models/model.hpp>
 #include <sluice/operations/elementwise.hpp>
@@ -31,7 +32,7 @@ const host_tensor& node::known(std::size_t number, std::string_view name) const 
   std::vector<std::string> names;
   std::string text =
       std::string(name) + ": must be known while the program is made, but depends on ";
-  for (const auto source : x.sources()) {
+  for (const auto source : scope_.sources().elements(x.sources())) {
     names.push_back(input_names_[source]);
     text += (names.size() > 1 ? ", '" : "'") + names.back() + "'";
   }
@@ -92,6 +93,10 @@ const onnx::AttributeProto& node::require_attribute(std::string_view name) const
   const auto found = attributes_.find(name);
   if (found != attributes_.end()) return *found->second;
   throw refusal(name, "the attribute is not given");
+}
+
+host_tensor node::tensor(std::string_view name) const {
+  return file_.constant(require_attribute(name).t());
 }
 
 std::size_t node::dimension(std::int64_t axis, std::size_t rank, std::string_view name) const {

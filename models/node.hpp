@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@
 #include <vector>
 
 namespace sluice::models {
+
+class model_file;
 
 /// The attributes of a node, by name.
 using attribute_map = std::map<std::string, const onnx::AttributeProto*, std::less<>>;
@@ -34,13 +37,15 @@ class node {
  public:
   node(step_scope& scope, const onnx::NodeProto& message, attribute_map attributes,
        std::vector<std::optional<value>> inputs, std::int64_t opset,
-       const std::vector<std::string>& input_names, subgraph_import import_subgraph)
+       const std::vector<std::string>& input_names, const model_file& file,
+       subgraph_import import_subgraph)
       : scope_(scope),
         message_(message),
         attributes_(std::move(attributes)),
         inputs_(std::move(inputs)),
         opset_(opset),
         input_names_(input_names),
+        file_(file),
         import_subgraph_(std::move(import_subgraph)) {}
 
   /// The version of the operator set.
@@ -97,6 +102,20 @@ class node {
   ///@}
   /// The attribute itself. @throws error `invalid_argument` if it is not given
   [[nodiscard]] const onnx::AttributeProto& require_attribute(std::string_view name) const;
+  /// The elements of an attribute that is a tensor, read once for all nodes that have it.
+  /// @throws error `invalid_argument` if it is not given
+  [[nodiscard]] host_tensor tensor(std::string_view name) const;
+  /// The value of an attribute among those that it may have, or the first of them.
+  /// @throws error `unsupported` with the value if it is another one
+  template <class T>
+  [[nodiscard]] T choice(std::string_view name,
+                         std::initializer_list<std::pair<const char*, T>> choices) const {
+    const auto chosen = attribute(name, choices.begin()->first);
+    for (const auto& [text, value] : choices) {
+      if (chosen == text) return value;
+    }
+    throw unsupported(name, "is '" + chosen + "'");
+  }
 
   /// The dimension that an axis of a tensor of `rank` dimensions names.
   /// @throws error `invalid_argument` if there is none
@@ -126,6 +145,13 @@ class node {
   /// The value without gaps in row-major order.
   [[nodiscard]] value dense(const value& x) const;
 
+  /// Takes a turn of a loop, or so many values, from the budget of the import.
+  /// @throws error `unsupported` if nothing is left of it
+  ///@{
+  void take_turn() const { scope_.budget().take_turn(); }
+  void take_values(std::size_t count) const { scope_.budget().take_values(count); }
+  ///@}
+
   /// Adds the steps of a graph that is an attribute.
   [[nodiscard]] results import_subgraph(std::string_view attribute,
                                         const std::vector<value>& inputs) const {
@@ -150,6 +176,7 @@ class node {
   std::vector<std::optional<value>> inputs_;
   std::int64_t opset_;
   const std::vector<std::string>& input_names_;  // of the model
+  const model_file& file_;
   subgraph_import import_subgraph_;
 };
 

@@ -17,19 +17,32 @@ tensor_spec spec_of(const tensor_layout& layout) noexcept {
 
 value step_scope::input(const std::string& name, const tensor_spec& spec) {
   const tensor_layout layout(spec.type, spec.shape);
-  value added(*this, builder_.input(name), layout);
+  value added(*this, builder_.input(name, spec.type, spec.shape), layout);
   record(added.in_program(), layout);
   return added;
 }
 
-program_value step_scope::constant(const host_tensor& elements) {
-  auto added = builder_.constant("constant " + std::to_string(constants_++), elements);
+program_value step_scope::constant(const host_tensor& elements, const std::string& name) {
+  const auto number = "constant " + std::to_string(constants_++);
+  const auto unnamed = name_.empty() ? number : name_ + " " + number;
+  auto added = builder_.constant(name.empty() ? unnamed : name.substr(0, longest_name), elements);
   record(added, tensor_layout(elements.type(), elements.shape()));
   return added;
 }
 
 void step_scope::record(const program_value& added, const tensor_layout& layout) {
+  budget_.take_values(1);
   specs_.insert_or_assign(operand(added).reference().index, spec_of(layout));
+}
+
+void step_scope::add_work(double products, const inference& inferred) {
+  work_ += products;
+  for (const auto& use : inferred.uses()) {
+    if (!use.spec) continue;
+    double elements = 1;  // a number that may overflow an integer
+    for (const auto extent : use.spec->shape) elements *= static_cast<double>(extent);
+    work_ += elements;
+  }
 }
 
 std::vector<std::optional<tensor_spec>> step_scope::specs_of(

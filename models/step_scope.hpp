@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/import_budget.hpp"
+#include "models/source_sets.hpp"
 #include "models/value.hpp"
 
 #include <sluice/operations/inference.hpp>
@@ -11,6 +13,7 @@
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -25,18 +28,23 @@ namespace sluice::models {
 /// shapes; here each step is inferred when it is added, so a node is refused where it stands.
 class step_scope {
  public:
-  step_scope() = default;
+  explicit step_scope(import_budget& budget) noexcept : budget_(budget) {}
   step_scope(const step_scope&) = delete;
   step_scope& operator=(const step_scope&) = delete;
   ~step_scope() = default;
 
-  /// The name of the steps that are added next.
-  void name_steps(std::string name) { name_ = std::move(name); }
+  [[nodiscard]] import_budget& budget() const noexcept { return budget_; }
+  [[nodiscard]] source_sets& sources() noexcept { return sources_; }
+  /// The work of all steps, in the units of `request_limits`.
+  [[nodiscard]] double work() const noexcept { return work_; }
+
+  /// The name of the steps that are added next. A long one is cut.
+  void name_steps(const std::string& name) { name_ = name.substr(0, longest_name); }
 
   /// An input of the program.
   [[nodiscard]] value input(const std::string& name, const tensor_spec& spec);
-  /// A constant of the program.
-  [[nodiscard]] program_value constant(const host_tensor& elements);
+  /// A constant of the program. Without a name, it has that of the steps and a number.
+  [[nodiscard]] program_value constant(const host_tensor& elements, const std::string& name);
   /// States the layout of a value of the program.
   void record(const program_value& added, const tensor_layout& layout);
 
@@ -50,11 +58,14 @@ class step_scope {
   template <class Operation>
   [[nodiscard]] results add_all(Operation operation) {
     auto operands = sluice::detail::operands_of(operation);
+    budget_.take_values(operands.size());
     const auto specs = specs_of(operands);
     inference_for<Operation> inferred(operands, specs);
     call_storage call;
-    sluice::detail::find_descriptor(operation).infer(&operation, inferred, call);
+    const auto& descriptor = sluice::detail::find_descriptor(operation);
+    descriptor.infer(&operation, inferred, call);
     inferred.require_results();
+    add_work(descriptor.facts(call).work, inferred);
     const auto layouts = result_layouts(inferred);
     if constexpr (sluice::detail::has_several_results<Operation>()) {
       return record_results(builder_.add(name_, std::move(operation)), layouts);
@@ -67,6 +78,10 @@ class step_scope {
   [[nodiscard]] program build(const std::vector<value>& outputs) &&;
 
  private:
+  /// Each step and constant has a copy of a name.
+  static constexpr std::size_t longest_name = 256;
+
+  void add_work(double products, const inference& inferred);
   [[nodiscard]] std::vector<std::optional<tensor_spec>> specs_of(
       std::span<const named_operand> operands) const;
   [[nodiscard]] static std::vector<std::optional<tensor_layout>> result_layouts(
@@ -74,6 +89,9 @@ class step_scope {
   [[nodiscard]] results record_results(const std::vector<program_value>& added,
                                        const std::vector<std::optional<tensor_layout>>& layouts);
 
+  import_budget& budget_;
+  source_sets sources_;
+  double work_ = 0;
   program_builder builder_;
   std::string name_;
   std::uint32_t constants_ = 0;

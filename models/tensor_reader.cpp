@@ -8,7 +8,6 @@
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/extents.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <complex>
 #include <cstddef>
@@ -102,6 +101,16 @@ void read_fields(const onnx::TensorProto& t, host_tensor& result) {
   }
 }
 
+/// Memory for the elements.
+host_tensor allocate(const onnx::TensorProto& tensor, element_type type, const extents& shape) {
+  try {
+    return {type, shape};
+  } catch (...) {
+    const auto e = current_error();
+    throw error(e.code(), "tensor '" + tensor.name() + "': " + e.what(), e.status(), e.where());
+  }
+}
+
 }  // namespace
 
 host_tensor read_tensor(const onnx::TensorProto& tensor,
@@ -118,18 +127,19 @@ host_tensor read_tensor(const onnx::TensorProto& tensor,
   const auto spec = tensor_spec::row_major(type, shape);
   // Before any memory is allocated.
   const bool raw = tensor.has_raw_data();
-  if (external || raw) {
-    const auto bytes = external ? external_bytes(tensor, *folder) : tensor.raw_data().size();
-    require_count(tensor, std::min(bytes / size_of(type), external ? spec.size() : bytes),
-                  spec.size());
-    if (!external && bytes != spec.bytes()) {
+  if (external) {
+    require_external_data(tensor, *folder, spec.bytes());
+  } else if (raw) {
+    const auto bytes = tensor.raw_data().size();
+    require_count(tensor, bytes / size_of(type), spec.size());
+    if (bytes != spec.bytes()) {
       throw error(errc::invalid_argument, "tensor '" + tensor.name() + "': a part of a number");
     }
   } else {
     const bool complex = type == element_type::c64 || type == element_type::c128;
     require_count(tensor, field_size(tensor), (complex ? 2 : 1) * spec.size());
   }
-  host_tensor result(type, shape);
+  auto result = allocate(tensor, type, shape);
   if (!raw && !external) {
     read_fields(tensor, result);
     return result;

@@ -16,6 +16,7 @@ namespace sluice::models {
 /// is negative, or there are more than 8 of them
 /// @throws error `unsupported` if sluice has no such type, or the elements are in another file and
 /// there is no folder
+/// @throws error `out_of_memory`
 /// @throws error as `read_external_data`
 [[nodiscard]] host_tensor read_tensor(const onnx::TensorProto& tensor,
                                       const std::optional<std::filesystem::path>& folder = {});

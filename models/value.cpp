@@ -7,12 +7,12 @@
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
-#include <iterator>
 
 namespace sluice::models {
 
-value::value(step_scope& scope, host_tensor elements)
+value::value(step_scope& scope, host_tensor elements, std::string name)
     : scope_(&scope), state_(std::make_shared<state>()) {
+  state_->name = std::move(name);
   state_->layout = tensor_layout(elements.type(), elements.shape());
   state_->known = std::move(elements);
 }
@@ -23,16 +23,16 @@ value::value(step_scope& scope, program_value in_program, const tensor_layout& l
   state_->layout = layout;
 }
 
-void value::add_sources(const input_numbers& sources) const {
-  if (state_->known) return;
-  input_numbers all;
-  std::set_union(state_->sources.begin(), state_->sources.end(), sources.begin(), sources.end(),
-                 std::back_inserter(all));
-  state_->sources = std::move(all);
+void value::add_sources(source_sets::set sources) const {
+  if (!state_->known) state_->sources = scope_->sources().join(state_->sources, sources);
+}
+
+void value::name_constant(const std::string& name) const {
+  if (state_->known && state_->name.empty()) state_->name = name;
 }
 
 const program_value& value::in_program() const {
-  if (!state_->in_program) state_->in_program = scope_->constant(state_->known);
+  if (!state_->in_program) state_->in_program = scope_->constant(state_->known, state_->name);
   return *state_->in_program;
 }
 
@@ -46,7 +46,7 @@ value value::view(program_value viewed, const tensor_layout& layout) const {
 value value::reshape(const extents& shape) const {
   if (state_->known) {
     const auto target = state_->layout.reshape(shape).shape();
-    return {*scope_, state_->known.reshape(target)};
+    return {*scope_, state_->known.reshape(target), state_->name};
   }
   std::optional<tensor_layout> reshaped;
   try {

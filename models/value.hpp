@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/source_sets.hpp"
+
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/operand.hpp>
 #include <sluice/operations/program.hpp>
@@ -11,15 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace sluice::models {
 
 class step_scope;
-
-/// Inputs of a model, by number, in order.
-using input_numbers = std::vector<std::uint32_t>;
 
 /// A value of a graph: its elements, if they are known while it is imported, or the value of the
 /// program that is being made. Copies share it.
@@ -28,8 +28,8 @@ using input_numbers = std::vector<std::uint32_t>;
 /// are those of `tensor`.
 class value {
  public:
-  /// A value with known elements.
-  value(step_scope& scope, host_tensor elements);
+  /// A value with known elements. `name` is that of its constant; empty: see `name_constant`.
+  value(step_scope& scope, host_tensor elements, std::string name = {});
   /// A value of the program, with its layout.
   value(step_scope& scope, program_value in_program, const tensor_layout& layout);
 
@@ -46,9 +46,11 @@ class value {
   /// The elements, if they are known; otherwise no tensor.
   [[nodiscard]] const host_tensor& known() const noexcept { return state_->known; }
   /// The inputs of the model whose elements it depends on. None of a known value.
-  [[nodiscard]] const input_numbers& sources() const noexcept { return state_->sources; }
+  [[nodiscard]] source_sets::set sources() const noexcept { return state_->sources; }
   /// Adds inputs to those that it depends on, unless it is known.
-  void add_sources(const input_numbers& sources) const;
+  void add_sources(source_sets::set sources) const;
+  /// Names the constant that a known value becomes, unless it has a name.
+  void name_constant(const std::string& name) const;
 
   /// The value of the program. A known value becomes a constant.
   [[nodiscard]] const program_value& in_program() const;
@@ -72,7 +74,8 @@ class value {
     host_tensor known{};
     std::optional<program_value> in_program{};
     tensor_layout layout{};
-    input_numbers sources{};
+    source_sets::set sources = 0;
+    std::string name{};  ///< of the constant
   };
 
   [[nodiscard]] value view(program_value viewed, const tensor_layout& layout) const;

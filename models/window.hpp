@@ -5,7 +5,7 @@
 
 #include <sluice/runtime/extents.hpp>
 
-#include <cstddef>
+#include <string_view>
 
 namespace sluice::models {
 
@@ -19,8 +19,16 @@ struct window {
   extents after{};
 };
 
+/// The numbers of an attribute, one for each of `missing`, which stands for an attribute that is
+/// not given.
+/// @throws error `invalid_argument` if there is another number of them, or one does not
+/// fit in 32 bits
+[[nodiscard]] extents window_numbers(const node& n, std::string_view name, const extents& missing);
+
 /// Reads the attributes of a node. `kernel` is the extents of the window.
-/// @throws error `invalid_argument` if an attribute has not one number for each dimension
+/// Products of its numbers do not overflow.
+/// @throws error `invalid_argument` if an attribute has not one number for each dimension, or a
+/// number or an extent does not fit in 32 bits
 [[nodiscard]] window read_window(const node& n, const value& x, const extents& kernel);
 
 }  // namespace sluice::models

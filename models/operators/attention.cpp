@@ -71,10 +71,18 @@ std::optional<value> mask_of(const node& n, const attention_heads& h) {
   return n.add(std::move(longer));
 }
 
+bool is_causal(const node& n) {
+  return n.attribute("is_causal", std::int64_t{0}) != 0;
+}
+
 /// Which keys a query may see because of their positions: a boolean that can be broadcast to
-/// (B, 1, N, M), or nothing if it may see all of them.
-std::optional<value> visible_positions(const node& n, const attention_heads& h) {
+/// (B, 1, N, M), or nothing if it may see all of them. The operation itself may have a causal mask.
+std::optional<value> visible_positions(const node& n, const attention_heads& h,
+                                       bool operation_is_causal) {
   const auto i64 = element_type::i64;
+  const bool has_window = n.attribute("left_window_size", std::int64_t{-1}) >= 0 ||
+                          n.attribute("right_window_size", std::int64_t{-1}) >= 0;
+  if (!(is_causal(n) && !operation_is_causal) && !has_window && !n.has_input(6)) return {};
   std::optional<value> visible;
   const auto require = [&](const value& condition) {
     visible = visible ? n.add(logical_and(*visible, condition)) : condition;
@@ -89,7 +97,7 @@ std::optional<value> visible_positions(const node& n, const attention_heads& h) 
   } else if (h.past != 0) {
     query = n.add(add(query, n.number(i64, static_cast<double>(h.past))));
   }
-  if (n.attribute("is_causal", std::int64_t{0}) != 0) require(n.add(less_equal(key, query)));
+  if (is_causal(n) && !operation_is_causal) require(n.add(less_equal(key, query)));
   const auto near = [&](const char* name, const value& later, const value& earlier) {
     const auto width = n.attribute(name, std::int64_t{-1});
     if (width < 0) return;
@@ -103,9 +111,10 @@ std::optional<value> visible_positions(const node& n, const attention_heads& h) 
 }
 
 /// What is added to the scores: the mask of the node where keys are visible, elsewhere -infinity.
-std::optional<value> bias_of(const node& n, const attention_heads& h) {
+std::optional<value> bias_of(const node& n, const attention_heads& h,
+                             bool operation_is_causal = false) {
   auto mask = mask_of(n, h);
-  auto visible = visible_positions(n, h);
+  auto visible = visible_positions(n, h, operation_is_causal);
   if (!visible) return mask;
   if (!mask) return visible;
   if (mask->type() == element_type::boolean) return n.add(logical_and(*mask, *visible));
@@ -167,7 +176,10 @@ results import_attention(const node& n) {
   std::optional<value> stage;
   if (fused) {
     attention operation{.q = h.q, .k = h.k, .v = h.v, .scale = scale};
-    if (const auto bias = bias_of(n, h)) operation.mask = *bias;
+    // Query i sees the keys up to i, if no cache and no lengths put the queries elsewhere.
+    const bool at_start = is_causal(n) && h.past == 0 && !n.has_input(6);
+    if (at_start) operation.causal = causal_mask::top_left;
+    if (const auto bias = bias_of(n, h, at_start)) operation.mask = *bias;
     y = n.add(std::move(operation));
   } else {
     const auto [result, scores] = by_steps(n, h, scale);

@@ -3,40 +3,47 @@
 #include "models/element_types.hpp"
 #include "models/host_numbers.hpp"
 #include "models/operator_table.hpp"
-#include "models/tensor_reader.hpp"
 
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/transfer.hpp>
 
 #include <array>
+#include <utility>
+#include <vector>
 
 namespace sluice::models {
 
 namespace {
 
+/// So many numbers take about the memory of a value.
+constexpr std::size_t numbers_of_value = 16;
+
 /// The only attribute is the value.
 results import_constant(const node& n) {
-  if (n.has_attribute("value")) return n.constant(read_tensor(n.require_attribute("value").t()));
+  if (n.has_attribute("value")) return n.constant(n.tensor("value"));
   if (n.has_attribute("value_float")) {
     return n.number(element_type::f32, n.attribute("value_float", 0.0));
   }
   if (n.has_attribute("value_floats")) {
     const auto& numbers = n.require_attribute("value_floats").floats();
+    n.take_values(static_cast<std::size_t>(numbers.size()) / numbers_of_value);
     return n.constant(std::vector<float>(numbers.begin(), numbers.end()));
   }
   if (n.has_attribute("value_int")) {
     return n.constant(host_tensor(std::vector{n.attribute("value_int", std::int64_t{0})}, {}));
   }
   if (n.has_attribute("value_ints")) {
-    return n.constant(n.attribute("value_ints", std::vector<std::int64_t>{}));
+    auto numbers = n.attribute("value_ints", std::vector<std::int64_t>{});
+    n.take_values(numbers.size() / numbers_of_value);
+    return n.constant(std::move(numbers));
   }
   throw n.unsupported("value", "is a text or sparse");
 }
 results import_constant_of_shape(const node& n) {
   const extents shape(n.integers(0, "input"));
   auto element = number_of_type(element_type::f32, 0);
-  if (n.has_attribute("value")) element = read_tensor(n.require_attribute("value").t());
+  if (n.has_attribute("value")) element = n.tensor("value");
   return n.add(strided_copy{.x = n.constant(element.reshape({})).broadcast_to(shape)});
 }
 /// A number of a known input of one element, with all of its digits.
@@ -48,6 +55,7 @@ results import_range(const node& n) {
   const auto type = n.known(0, "start").type();
   const bool is_integer = type != element_type::f16 && type != element_type::bf16 &&
                           type != element_type::f32 && type != element_type::f64;
+  if (n.real(2, "delta") == 0) throw n.refusal("delta", "is 0");
   return n.add(range{.start = scalar_of(n, 0, "start", is_integer),
                      .limit = scalar_of(n, 1, "limit", is_integer),
                      .step = scalar_of(n, 2, "delta", is_integer),

@@ -36,6 +36,7 @@ results import_loop(const node& n) {
   collected.resize(outputs - 1 - carried.size());
   for (std::int64_t turn = 0; goes_on && turn < limit; ++turn) {
     if (turn == max_turns) throw n.unsupported("M", "more than 1024 turns");
+    n.take_turn();
     std::vector<value> inputs{n.constant(host_tensor(std::vector{turn}, {})),
                               n.number(element_type::boolean, 1)};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
@@ -74,6 +75,7 @@ results unroll(const node& n, const scan& s) {
   auto carried = s.states;
   std::vector<std::vector<value>> collected(s.output_axes.size());
   for (std::int64_t turn = 0; turn < turns; ++turn) {
+    n.take_turn();
     auto inputs = carried;
     for (std::size_t i = 0; i < s.inputs.size(); ++i) {
       const auto& x = s.inputs[i];
@@ -97,10 +99,13 @@ results unroll(const node& n, const scan& s) {
 
 /// The scan of inputs from `first` on. The attributes of version 8 have fewer numbers.
 scan read_scan(const node& n, std::size_t first, const char* directions) {
-  const auto count = static_cast<std::size_t>(n.attribute("num_scan_inputs", std::int64_t{0}));
-  if (count == 0 || first + count > n.input_count()) {
-    throw n.refusal("num_scan_inputs", "does not fit");
+  const auto stated = n.attribute("num_scan_inputs", std::int64_t{0});
+  const auto most = static_cast<std::int64_t>(n.input_count() - std::min(n.input_count(), first));
+  if (stated < 1 || stated > most) {
+    throw n.refusal("num_scan_inputs", "is " + std::to_string(stated) + ", but there are " +
+                                           std::to_string(most) + " inputs");
   }
+  const auto count = static_cast<std::size_t>(stated);
   const auto states = n.input_count() - first - count;
   const auto outputs = static_cast<std::size_t>(n.require_attribute("body").g().output_size());
   if (outputs < states) throw n.refusal("body", "has too few outputs");
@@ -130,6 +135,7 @@ results import_batched_scan(const node& n) {
   const auto whole = read_scan(n, 1, "directions");
   std::vector<std::vector<value>> batches;
   for (std::int64_t b = 0; b < whole.inputs.front().extent(0); ++b) {
+    n.take_turn();
     auto one = whole;
     for (auto& x : one.states) x = x.select(0, b);
     for (auto& x : one.inputs) x = x.select(0, b);

@@ -22,7 +22,10 @@ window read_filters(const node& n, const value& x, const value& w) {
   }
   const auto shape = w.shape();
   const std::vector<std::int64_t> kernel(shape.begin() + 2, shape.end());
-  return read_window(n, x, extents(n.attribute("kernel_shape", kernel)));
+  if (n.attribute("kernel_shape", kernel) != kernel) {
+    throw n.refusal("kernel_shape", "is not that of the filters of the shape " + to_string(shape));
+  }
+  return read_window(n, x, extents(kernel));
 }
 std::int64_t groups_of(const node& n) {
   return n.attribute("group", std::int64_t{1});
@@ -45,19 +48,13 @@ results import_transposed_convolution(const node& n) {
   const auto& x = n.input(0);
   auto w = read_filters(n, x, n.input(1));
   const auto count = w.kernel.size();
-  const auto numbers = [&](const char* name, const extents& missing) {
-    const auto all = extents(n.attribute(name, std::vector(missing.begin(), missing.end())));
-    if (all.size() == count) return all;
-    throw n.refusal(
-        name, "has " + std::to_string(all.size()) + " numbers instead of " + std::to_string(count));
-  };
   const auto automatic = n.attribute("auto_pad", "NOTSET");
   const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-  auto padding = numbers("output_padding", extents(std::vector<std::int64_t>(count, 0)));
+  auto padding = window_numbers(n, "output_padding", extents(std::vector<std::int64_t>(count, 0)));
   if (is_same || n.has_attribute("output_shape")) {
     extents shape;
     for (std::size_t i = 0; i < count; ++i) shape.push_back(x.extent(i + 2) * w.strides[i]);
-    shape = numbers("output_shape", shape);
+    if (n.has_attribute("output_shape")) shape = window_numbers(n, "output_shape", shape);
     for (std::size_t i = 0; i < count; ++i) {
       const auto reach = w.dilations[i] * (w.kernel[i] - 1) + 1;
       const auto whole = w.strides[i] * (x.extent(i + 2) - 1) + padding[i] + reach;

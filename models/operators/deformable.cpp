@@ -9,8 +9,12 @@
 #include <sluice/operations/concatenate.hpp>
 #include <sluice/operations/elementwise.hpp>
 #include <sluice/operations/grid_sample.hpp>
+#include <sluice/operations/movement.hpp>
 
 #include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
 
 namespace sluice::models {
 
@@ -28,35 +32,41 @@ struct deformable {
   [[nodiscard]] std::int64_t places() const { return rows * columns; }
 };
 
-/// Where the filters read the image along a dimension, without offsets, as (1, taps, places).
+/// The numbers offset + i * factor for the indices i of a dimension.
+value multiples(const node& n, std::int64_t count, std::int64_t factor, std::int64_t offset) {
+  const auto index = n.add(range{.limit = count, .type = element_type::f64});
+  return n.add(affine{
+      .x = index, .factor = static_cast<double>(factor), .offset = static_cast<double>(offset)});
+}
+/// Where the filters read the image along a dimension, without offsets: for each tap and each row
+/// or column of the result, as (1, taps, rows, 1) or (1, taps, 1, columns).
 value positions_along(const node& n, const deformable& d, std::size_t dimension) {
-  std::vector<double> numbers;
-  for (std::int64_t tap = 0; tap < d.taps; ++tap) {
-    const auto width = d.moves.kernel[1];
-    const auto step = dimension == 0 ? tap / width : tap % width;
-    for (std::int64_t place = 0; place < d.places(); ++place) {
-      const auto index = dimension == 0 ? place / d.columns : place % d.columns;
-      numbers.push_back(static_cast<double>(index * d.moves.strides[dimension] -
-                                            d.moves.before[dimension] +
-                                            step * d.moves.dilations[dimension]));
-    }
-  }
-  return n.cast_to(n.constant(host_tensor(std::move(numbers), {1, d.taps, d.places()})),
-                   d.x.type());
+  const auto& moves = d.moves;
+  const auto& kernel = moves.kernel;
+  const bool is_row = dimension == 0;
+  const auto steps = multiples(n, kernel[dimension], moves.dilations[dimension], 0)
+                         .reshape(is_row ? extents{kernel[0], 1} : extents{1, kernel[1]})
+                         .broadcast_to(kernel)
+                         .reshape({1, d.taps, 1, 1});
+  const auto starts =
+      multiples(n, is_row ? d.rows : d.columns, moves.strides[dimension], -moves.before[dimension])
+          .reshape(is_row ? extents{1, 1, -1, 1} : extents{1, 1, 1, -1});
+  return n.cast_to(n.add(add(steps, starts)), d.x.type());
 }
 
 /// What the filters read of the channels of a group, as (N, C, taps, places).
 value read_group(const node& n, const deformable& d, std::int64_t group) {
   const auto batch = d.x.extent(0);
   const auto offsets =
-      n.input(2).reshape({batch, d.groups, d.taps, 2, d.places()}).select(1, group);
+      n.input(2).reshape({batch, d.groups, d.taps, 2, d.rows, d.columns}).select(1, group);
   std::vector<operand> coordinates;
   for (const std::size_t dimension : {1U, 0U}) {  // x comes first.
     const auto position = n.add(add(positions_along(n, d, dimension),
                                     offsets.select(2, static_cast<std::int64_t>(dimension))));
     const auto extent = static_cast<double>(d.x.extent(2 + dimension));
     coordinates.emplace_back(
-        n.add(affine{.x = position, .factor = 2 / extent, .offset = 1 / extent - 1}));
+        n.add(affine{.x = position, .factor = 2 / extent, .offset = 1 / extent - 1})
+            .reshape({batch, d.taps, d.places()}));
   }
   const auto channels = d.x.extent(1) / d.groups;
   const auto samples =
@@ -72,10 +82,18 @@ deformable read_deformable(const node& n) {
   if (d.x.rank() != 4 || d.filters.rank() != 4 || n.input(2).rank() != 4) {
     throw n.unsupported("X", "has not four dimensions");
   }
-  d.moves = read_window(n, d.x, {d.filters.extent(2), d.filters.extent(3)});
+  const std::vector<std::int64_t> kernel{d.filters.extent(2), d.filters.extent(3)};
+  if (n.attribute("kernel_shape", kernel) != kernel) {
+    throw n.refusal("kernel_shape", "is not that of the filters");
+  }
+  d.moves = read_window(n, d.x, extents(kernel));
   d.taps = d.filters.extent(2) * d.filters.extent(3);
   d.rows = n.input(2).extent(2);
   d.columns = n.input(2).extent(3);
+  constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
+  if (d.rows > largest || d.columns > largest) {
+    throw n.refusal("offset", "has an extent that does not fit in 32 bits");
+  }
   d.groups = n.attribute("offset_group", std::int64_t{1});
   if (d.groups < 1 || d.x.extent(1) % d.groups != 0) {
     throw n.refusal("offset_group", "does not divide the channels");

@@ -164,17 +164,16 @@ results import_triangle(const node& n) {
                         .upper = n.attribute("upper", std::int64_t{1}) != 0,
                         .diagonal = n.has_input(1) ? n.integer(1, "k") : 0});
 }
+depth_order order_of(const node& n) {
+  return n.choice<depth_order>("mode", {{"DCR", depth_order::dcr}, {"CRD", depth_order::crd}});
+}
 results import_depth_to_space(const node& n) {
-  const auto mode = n.attribute("mode", "DCR");
-  return n.add(depth_to_space{.x = n.input(0),
-                              .block = n.attribute("blocksize", std::int64_t{0}),
-                              .order = mode == "CRD" ? depth_order::crd : depth_order::dcr});
+  return n.add(depth_to_space{
+      .x = n.input(0), .block = n.attribute("blocksize", std::int64_t{0}), .order = order_of(n)});
 }
 results import_space_to_depth(const node& n) {
-  const auto mode = n.attribute("mode", "DCR");
-  return n.add(space_to_depth{.x = n.input(0),
-                              .block = n.attribute("blocksize", std::int64_t{0}),
-                              .order = mode == "CRD" ? depth_order::crd : depth_order::dcr});
+  return n.add(space_to_depth{
+      .x = n.input(0), .block = n.attribute("blocksize", std::int64_t{0}), .order = order_of(n)});
 }
 results import_reverse_sequence(const node& n) {
   return n.add(reverse_sequence{.x = n.input(0),

@@ -139,6 +139,11 @@ void read_layer(const node& n, Layer& layer) {
   layer.x = n.input(0);
   layer.w = n.input(1);
   layer.r = n.input(2);
+  const auto rank = n.input(2).rank();
+  const auto size = rank == 0 ? 0 : n.input(2).extent(rank - 1);
+  if (n.attribute("hidden_size", size) != size) {
+    throw n.refusal("hidden_size", "is not the last extent of R, which is " + std::to_string(size));
+  }
   if (n.has_input(3)) {
     const auto& both = n.input(3);
     if (both.rank() != 2) throw n.refusal("B", "has not two dimensions");

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <string>
 
@@ -21,25 +20,15 @@ namespace sluice::models {
 
 namespace {
 
-template <class T>
-T choose(const node& n, std::string_view name, const std::string& chosen,
-         const std::map<std::string, T>& choices) {
-  const auto found = choices.find(chosen);
-  if (found == choices.end()) throw n.unsupported(name, "is '" + chosen + "'");
-  return found->second;
-}
-
 resize_mode mode_of(const node& n) {
-  return choose<resize_mode>(n, "mode", n.attribute("mode", "nearest"),
-                             {{"nearest", resize_mode::nearest},
-                              {"linear", resize_mode::linear},
-                              {"bilinear", resize_mode::linear},
-                              {"cubic", resize_mode::cubic}});
+  return n.choice<resize_mode>("mode", {{"nearest", resize_mode::nearest},
+                                        {"linear", resize_mode::linear},
+                                        {"bilinear", resize_mode::linear},
+                                        {"cubic", resize_mode::cubic}});
 }
 resize_coordinates coordinates_of(const node& n) {
-  return choose<resize_coordinates>(
-      n, "coordinate_transformation_mode",
-      n.attribute("coordinate_transformation_mode", "half_pixel"),
+  return n.choice<resize_coordinates>(
+      "coordinate_transformation_mode",
       {{"half_pixel", resize_coordinates::half_pixel},
        {"half_pixel_symmetric", resize_coordinates::half_pixel_symmetric},
        {"pytorch_half_pixel", resize_coordinates::pytorch_half_pixel},
@@ -48,19 +37,17 @@ resize_coordinates coordinates_of(const node& n) {
        {"tf_crop_and_resize", resize_coordinates::crop}});
 }
 nearest_rounding rounding_of(const node& n) {
-  return choose<nearest_rounding>(n, "nearest_mode",
-                                  n.attribute("nearest_mode", "round_prefer_floor"),
-                                  {{"round_prefer_floor", nearest_rounding::prefer_floor},
-                                   {"round_prefer_ceil", nearest_rounding::prefer_ceil},
-                                   {"floor", nearest_rounding::floor},
-                                   {"ceil", nearest_rounding::ceil}});
+  return n.choice<nearest_rounding>("nearest_mode",
+                                    {{"round_prefer_floor", nearest_rounding::prefer_floor},
+                                     {"round_prefer_ceil", nearest_rounding::prefer_ceil},
+                                     {"floor", nearest_rounding::floor},
+                                     {"ceil", nearest_rounding::ceil}});
 }
 resize_policy policy_of(const node& n) {
-  return choose<resize_policy>(n, "keep_aspect_ratio_policy",
-                               n.attribute("keep_aspect_ratio_policy", "stretch"),
-                               {{"stretch", resize_policy::stretch},
-                                {"not_larger", resize_policy::not_larger},
-                                {"not_smaller", resize_policy::not_smaller}});
+  return n.choice<resize_policy>("keep_aspect_ratio_policy",
+                                 {{"stretch", resize_policy::stretch},
+                                  {"not_larger", resize_policy::not_larger},
+                                  {"not_smaller", resize_policy::not_smaller}});
 }
 
 /// What changes along one axis.
@@ -181,16 +168,15 @@ results import_upsample(const node& n) {
 }
 
 results import_grid_sample(const node& n) {
-  const auto mode = choose<grid_mode>(n, "mode", n.attribute("mode", "linear"),
-                                      {{"linear", grid_mode::linear},
-                                       {"bilinear", grid_mode::linear},
-                                       {"nearest", grid_mode::nearest},
-                                       {"cubic", grid_mode::cubic},
-                                       {"bicubic", grid_mode::cubic}});
-  const auto padding = choose<grid_padding>(n, "padding_mode", n.attribute("padding_mode", "zeros"),
-                                            {{"zeros", grid_padding::zeros},
-                                             {"border", grid_padding::border},
-                                             {"reflection", grid_padding::reflection}});
+  const auto mode = n.choice<grid_mode>("mode", {{"linear", grid_mode::linear},
+                                                 {"bilinear", grid_mode::linear},
+                                                 {"nearest", grid_mode::nearest},
+                                                 {"cubic", grid_mode::cubic},
+                                                 {"bicubic", grid_mode::cubic}});
+  const auto padding =
+      n.choice<grid_padding>("padding_mode", {{"zeros", grid_padding::zeros},
+                                              {"border", grid_padding::border},
+                                              {"reflection", grid_padding::reflection}});
   return n.add(grid_sample{.x = n.input(0),
                            .grid = n.input(1),
                            .mode = mode,
@@ -233,11 +219,11 @@ results import_affine_grid(const node& n) {
 }
 results import_roi_align(const node& n) {
   const bool is_old = n.opset() < 16;  // without half pixels
-  const auto transformation =
-      n.attribute("coordinate_transformation_mode", is_old ? "output_half_pixel" : "half_pixel");
-  const auto mode =
-      choose<roi_pooling>(n, "mode", n.attribute("mode", "avg"),
-                          {{"avg", roi_pooling::average}, {"max", roi_pooling::maximum_term}});
+  const bool half_pixel = (!is_old || n.has_attribute("coordinate_transformation_mode")) &&
+                          n.choice<bool>("coordinate_transformation_mode",
+                                         {{"half_pixel", true}, {"output_half_pixel", false}});
+  const auto mode = n.choice<roi_pooling>(
+      "mode", {{"avg", roi_pooling::average}, {"max", roi_pooling::maximum_term}});
   return n.add(roi_align{.x = n.input(0),
                          .rois = n.input(1),
                          .batch_indices = n.input(2),
@@ -246,7 +232,7 @@ results import_roi_align(const node& n) {
                          .sampling_ratio = n.attribute("sampling_ratio", std::int64_t{0}),
                          .spatial_scale = n.attribute("spatial_scale", 1.0),
                          .mode = mode,
-                         .half_pixel = transformation == "half_pixel"});
+                         .half_pixel = half_pixel});
 }
 
 constexpr std::array vision_entries{

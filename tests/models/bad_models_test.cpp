@@ -2,6 +2,7 @@
 // A model that is not valid gets one error, which names the node and the attribute.
 #include "models/operator_table.hpp"
 #include "models/tensor_reader.hpp"
+#include "runtime/base/sanitizers.hpp"
 #include "tests/models/model_device_test.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace sluice::test {
@@ -46,7 +48,7 @@ TEST(bad_models, are_refused_by_node_and_attribute) {
   expect_refusal(errc::invalid_argument, "(Concat): ", [](onnx_graph& g) {
     g.node("Concat", {"x"}, {"y"}).with("axis", 5);
   });
-  expect_refusal(errc::unsupported, "the domain 'elsewhere'", [](onnx_graph& g) {
+  expect_refusal(errc::unsupported, "operators of the domain 'elsewhere'", [](onnx_graph& g) {
     g.node("Neg", {"x"}, {"y"});
     g.graph().mutable_node(0)->set_domain("elsewhere");
   });
@@ -68,9 +70,99 @@ TEST(bad_models, are_refused_by_node_and_attribute) {
   });
 }
 
+TEST(bad_models, have_unknown_attribute_values) {
+  const auto refuse_images = [](const char* op_type, const char* part, const auto& fill) {
+    onnx_graph g;
+    g.input("x").output("y");
+    fill(g.node(op_type, {"x"}, {"y"}), g);
+    EXPECT_TRUE(throws(errc::unsupported, part, [&] {
+      const auto spec = tensor_spec::row_major(element_type::f32, {1, 4, 2, 2});
+      (void)g.make().program_for({{"x", spec}});
+    }));
+  };
+  for (const auto* op_type : {"DepthToSpace", "SpaceToDepth"}) {
+    refuse_images(op_type, "mode: is 'CDR'", [](onnx_node node, onnx_graph&) {
+      node.with("blocksize", 2).with("mode", "CDR");
+    });
+  }
+  refuse_images("RoiAlign", "coordinate_transformation_mode: is 'pixel'",
+                [](onnx_node node, onnx_graph& g) {
+                  g.constant("rois", std::vector<float>(4), {1, 4});
+                  g.constant("batch", std::vector<std::int64_t>{0});
+                  g.graph().mutable_node(0)->add_input("rois");
+                  g.graph().mutable_node(0)->add_input("batch");
+                  node.with("coordinate_transformation_mode", "pixel");
+                });
+}
+
+TEST(bad_models, have_attributes_that_do_not_fit) {
+  expect_refusal(errc::invalid_argument, "(Conv): kernel_shape: is not that", [](onnx_graph& g) {
+    g.constant("w", std::vector<float>(9), {1, 1, 3, 3});
+    g.constant("image", std::vector<float>(25), {1, 1, 5, 5});
+    g.node("Conv", {"image", "w"}, {"y"}).with("kernel_shape", std::vector<std::int64_t>{2, 3});
+  });
+  expect_refusal(errc::invalid_argument, "(Conv): strides: 4294967296 does not fit",
+                 [](onnx_graph& g) {
+                   g.constant("w", std::vector<float>(2), {1, 1, 2});
+                   g.constant("signal", std::vector<float>(9), {1, 1, 9});
+                   const std::vector<std::int64_t> strides{std::int64_t{1} << 32U};
+                   g.node("Conv", {"signal", "w"}, {"y"})
+                       .with("strides", strides)
+                       .with("auto_pad", "SAME_UPPER");
+                 });
+  expect_refusal(errc::invalid_argument, "(RNN): hidden_size: is not", [](onnx_graph& g) {
+    g.constant("z", std::vector<float>(6), {2, 1, 3});
+    g.constant("w", std::vector<float>(6), {1, 2, 3})
+        .constant("r", std::vector<float>(4), {1, 2, 2});
+    g.node("RNN", {"z", "w", "r"}, {"y"}).with("hidden_size", 3);
+  });
+  expect_refusal(errc::invalid_argument, "(Range): delta: is 0", [](onnx_graph& g) {
+    g.number("first", 0).number("limit", 5).number("delta", 0);
+    g.node("Range", {"first", "limit", "delta"}, {"y"});
+  });
+  for (const auto count : {std::int64_t{-1}, std::int64_t{2}, std::int64_t{1} << 62U}) {
+    expect_refusal(errc::invalid_argument, "num_scan_inputs: is", [&](onnx_graph& g) {
+      onnx::GraphProto body;
+      body.add_input()->set_name("a");
+      for (int i = 0; i < 8; ++i) body.add_output()->set_name("a");
+      g.node("Scan", {"x"}, {"y"}).with("body", body).with("num_scan_inputs", count);
+    });
+  }
+}
+
+TEST(bad_models, are_of_the_future) {
+  expect_refusal(errc::unsupported, "test.onnx: version 29 of the operator set", [](onnx_graph& g) {
+    g.message().mutable_opset_import(0)->set_version(29);
+    g.node("Neg", {"x"}, {"y"});
+  });
+  expect_refusal(errc::unsupported, "version 99 of the format", [](onnx_graph& g) {
+    g.message().set_ir_version(99);
+    g.node("Neg", {"x"}, {"y"});
+  });
+}
+
+TEST(bad_models, have_inputs_without_a_type_of_sluice) {
+  const auto refusal = [](const std::string& part, const auto& declare) {
+    onnx_graph g;
+    g.input("x").output("y").node("Neg", {"x"}, {"y"});
+    declare(*g.graph().mutable_input(0)->mutable_type());
+    return throws(errc::unsupported, part, [&] {
+      (void)g.make().program_for({{"x", tensor_spec::row_major(element_type::f32, {2})}});
+    });
+  };
+  EXPECT_TRUE(refusal("x: has the element type STRING", [](onnx::TypeProto& type) {
+    type.mutable_tensor_type()->set_elem_type(onnx::TensorProto::STRING);
+  }));
+  EXPECT_TRUE(refusal("x: has the element type 77", [](onnx::TypeProto& type) {
+    type.mutable_tensor_type()->set_elem_type(77);
+  }));
+  EXPECT_TRUE(refusal("x: the input is not declared as a tensor",
+                      [](onnx::TypeProto& type) { type.mutable_sequence_type(); }));
+}
+
 TEST(bad_models, nest_functions_only_so_deep) {
-  // The text has the names of the outer nodes, and is cut.
-  expect_refusal(errc::unsupported, "node 'y' (endless): node 'b' (endless)", [](onnx_graph& g) {
+  // The text has the names of the outer nodes and the reason, and is cut between them.
+  const auto fill = [](onnx_graph& g) {
     auto& function = *g.message().add_functions();
     function.set_domain("own");
     function.set_name("endless");
@@ -81,7 +173,9 @@ TEST(bad_models, nest_functions_only_so_deep) {
     function.mutable_node(0)->set_domain("own");
     g.node("endless", {"x"}, {"y"});
     g.graph().mutable_node(0)->set_domain("own");
-  });
+  };
+  expect_refusal(errc::unsupported, "node 'y' (endless): node 'b' (endless)", fill);
+  expect_refusal(errc::unsupported, "functions are nested too deep", fill);
 }
 
 TEST(bad_models, do_not_grow_without_bound) {
@@ -126,6 +220,23 @@ TEST(bad_models, have_inputs_that_do_not_fit) {
   auto more = spec(element_type::f32, {2, 9});
   more.emplace("z", more.at("x"));
   EXPECT_TRUE(throws(errc::invalid_argument, "z", [&] { (void)network.program_for(more); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] {
+    (void)network.program_for(spec(element_type::f32, {2, 9}),
+                              {{"x", host_tensor(element_type::f32, {2, 9})}});
+  }));
+}
+
+TEST(bad_models, have_symbols_with_one_extent) {
+  onnx_graph g;
+  g.input("x", {2, -1}).input("w", {-1, 3}).output("y").node("MatMul", {"x", "w"}, {"y"});
+  const auto network = g.make();
+  const auto matrix = [](const extents& shape) {
+    return tensor_spec::row_major(element_type::f32, shape);
+  };
+  EXPECT_NO_THROW((void)network.program_for({{"x", matrix({2, 9})}, {"w", matrix({9, 3})}}));
+  EXPECT_TRUE(throws(errc::invalid_argument, "w", [&] {
+    (void)network.program_for({{"x", matrix({2, 9})}, {"w", matrix({1, 3})}});
+  }));
 }
 
 TEST(bad_models, are_no_models) {
@@ -200,7 +311,9 @@ TEST(bad_tensors, read_no_file_outside_of_the_folder) {
   };
   EXPECT_EQ(read("inside", nullptr, nullptr), (std::vector<float>{1, 2}));
   EXPECT_EQ(read("inside", "8", "8"), (std::vector<float>{3, 4}));
-  for (const auto* location : {"../outside", "link", "", ".", "nothing"}) {
+  const std::string zero("inside\0x", 8);
+  for (const auto& location : {std::string("../outside"), std::string("link"), std::string(),
+                               std::string("."), std::string("nothing"), zero}) {
     EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] {
       (void)read(location, nullptr, nullptr);
     })) << location;
@@ -213,9 +326,42 @@ TEST(bad_tensors, read_no_file_outside_of_the_folder) {
       (void)read("inside", offset, nullptr);
     })) << offset;
   }
-  EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] { (void)read("inside", "0", "16"); }));
+  for (const auto* length : {"4", "16", "1099511627776"}) {  // of 8 bytes
+    EXPECT_TRUE(throws(errc::invalid_argument, "'w'", [&] { (void)read("inside", "0", length); }))
+        << length;
+  }
   fs::remove_all(folder);
 }
+
+#ifndef SLUICE_ADDRESS_SANITIZER  // which aborts when an allocation fails
+TEST(bad_tensors, are_too_large_for_memory) {
+  namespace fs = std::filesystem;
+  const auto folder = fs::path(testing::TempDir()) / "sluice_large_data";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  std::ofstream(folder / "sparse").put('0');
+  std::error_code failure;
+  const auto bytes = std::uint64_t{1} << 42U;
+  fs::resize_file(folder / "sparse", bytes, failure);  // takes no space on the disk
+  if (failure) GTEST_SKIP() << "no files of 4 TB";
+  onnx_graph g;
+  g.input("x").output("y").node("Add", {"x", "w"}, {"y"});
+  auto& tensor = *g.graph().add_initializer();
+  tensor.set_name("w");
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  tensor.add_dims(static_cast<std::int64_t>(bytes / 4));
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto& location = *tensor.add_external_data();
+  location.set_key("location");
+  location.set_value("sparse");
+  std::ofstream(folder / "large.onnx", std::ios::binary) << g.message().SerializeAsString();
+  EXPECT_TRUE(throws(errc::out_of_memory, "large.onnx: tensor 'w'", [&] {
+    const auto spec = tensor_spec::row_major(element_type::f32, {2});
+    (void)model::open(folder / "large.onnx").program_for({{"x", spec}});
+  }));
+  fs::remove_all(folder);
+}
+#endif
 
 TEST(operator_table, knows_versions) {
   EXPECT_NE(models::find_operator("Relu", 7), nullptr);

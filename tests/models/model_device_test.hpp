@@ -41,6 +41,9 @@ class model_device_test : public named_device_test {
     bound_.clear();
     return runs_->run(what, inputs, bound_);
   }
+  host_tensors run(const model_program& made, const tensor_map& inputs) {
+    return runs_->run(made, inputs);
+  }
   /// The inputs that the last run has bound by value.
   [[nodiscard]] const std::set<std::string>& bound() const { return bound_; }
   static void expect_near(const host_tensor& found, const host_tensor& expected,

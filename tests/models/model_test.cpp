@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes whose import is more than a line, and whose meaning depends on the version.
 #include "tests/models/model_device_test.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,19 @@ TEST_P(models_of_one_node, softmax_is_flat_up_to_version_12) {
   }
 }
 
+// The program has the extents of its inputs in it.
+TEST_P(models_of_one_node, run_with_inputs_of_other_shapes_are_refused) {
+  onnx_graph g;
+  g.input("x").output("y").node("Neg", {"x"}, {"y"});
+  EXPECT_EQ(result(g, {{"x", random_tensor({2, 3})}}).shape(), (extents{2, 3}));
+  const auto made = g.make().program_for(specs_of({{"x", random_tensor({2, 3})}}));
+  for (const auto& shape : {extents{3, 2}, extents{6}, extents{1, 3}}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] {
+      (void)run(made, {{"x", random_tensor(shape)}});
+    }));
+  }
+}
+
 TEST_P(models_of_one_node, squeeze_has_axes_as_attribute_or_input) {
   const auto x = random_tensor({1, 3, 1});
   onnx_graph old(11);
@@ -82,35 +96,34 @@ TEST_P(models_of_one_node, slice_is_that_of_python) {
   }
 }
 
-TEST_P(models_of_one_node, einsum_sums_products) {
-  const auto a = random_tensor({2, 3, 4});
-  const auto b = random_tensor({4, 5, 2});
-  onnx_graph g;
-  g.input("a").input("b").output("y");
-  g.node("Einsum", {"a", "b"}, {"y"}).with("equation", "bij, jkb -> kb");
-  const auto x = a.to_vector<float>();
-  const auto z = b.to_vector<float>();
-  std::vector<float> expected(10);
-  for (std::size_t k = 0; k < 5; ++k) {
-    for (std::size_t batch = 0; batch < 2; ++batch) {
-      double sum = 0;
-      for (std::size_t i = 0; i < 3; ++i) {
-        for (std::size_t j = 0; j < 4; ++j) {
-          sum += double{x[(batch * 3 + i) * 4 + j]} * double{z[(j * 5 + k) * 2 + batch]};
-        }
-      }
-      expected[k * 2 + batch] = static_cast<float>(sum);
+TEST_P(models_of_one_node, attention_has_the_causal_mask_of_the_operation) {
+  onnx_graph g(23);
+  g.input("q").input("k").input("v").output("y");
+  g.node("Attention", {"q", "k", "v"}, {"y"}).with("is_causal", 1);
+  const auto n = between(1, 9);
+  const auto m = between(1, 9);
+  const tensor_map inputs{{"q", random_tensor({1, 1, n, 4})},
+                          {"k", random_tensor({1, 1, m, 4})},
+                          {"v", random_tensor({1, 1, m, 3})}};
+  const auto network = g.make();
+  EXPECT_EQ(network.program_for(specs_of(inputs)).program.steps(), 1U);
+  const auto q = inputs.at("q").to_vector<float>();
+  const auto k = inputs.at("k").to_vector<float>();
+  const auto v = inputs.at("v").to_vector<float>();
+  std::vector<float> expected;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    std::vector<double> sums(3);
+    double weights = 0;
+    for (std::size_t j = 0; j < static_cast<std::size_t>(m) && j <= i; ++j) {
+      double score = 0;
+      for (std::size_t d = 0; d < 4; ++d) score += double{q[i * 4 + d]} * double{k[j * 4 + d]};
+      const auto weight = std::exp(score / 2);
+      weights += weight;
+      for (std::size_t d = 0; d < 3; ++d) sums[d] += weight * double{v[j * 3 + d]};
     }
+    for (const auto sum : sums) expected.push_back(static_cast<float>(sum / weights));
   }
-  expect_near(result(g, {{"a", a}, {"b", b}}), {expected, {5, 2}});
-}
-
-TEST_P(models_of_one_node, einsum_takes_diagonals) {
-  onnx_graph g;
-  g.input("a").output("y").node("Einsum", {"a"}, {"y"}).with("equation", "...ii->i...");
-  const auto y = result(g, {{"a", counted({2, 3, 3})}});
-  EXPECT_EQ(y.shape(), (extents{3, 2}));
-  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 9, 4, 13, 8, 17}));
+  expect_near(result(g, inputs), {expected, {1, 1, n, 3}});
 }
 
 TEST_P(models_of_one_node, integer_products_have_zero_points) {

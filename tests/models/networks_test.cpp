@@ -57,7 +57,7 @@ numbers convolve(const numbers& x, const numbers& filters, const numbers& bias, 
 TEST_P(networks, with_a_residual_are_right_for_every_shape) {
   const std::int64_t channels = 4;
   onnx_graph g;
-  g.input("x", {-1, channels, -1, -1}).output("y").number("zero", 0);
+  g.input("x", {-1, channels, -2, -2}).output("y").number("zero", 0);
   const auto filters = parameter(g, "filters", {channels, channels, 3, 3});
   const auto bias = parameter(g, "bias", {channels});
   const auto weights = parameter(g, "weights", {5, channels});

@@ -89,7 +89,7 @@ class onnx_graph {
     declare(*graph().add_input(), name, type);
     return *this;
   }
-  /// Extents of -1 are free.
+  /// Extents of -1 are free, and all the same in a model. Extents of -2 are free.
   onnx_graph& input(const char* name, const std::vector<std::int64_t>& shape) {
     auto& value = *graph().add_input();
     declare(value, name, onnx::TensorProto::FLOAT);
@@ -97,7 +97,7 @@ class onnx_graph {
       auto& dimension = *value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
       if (extent >= 0) {
         dimension.set_dim_value(extent);
-      } else {
+      } else if (extent == -1) {
         dimension.set_dim_param("n");
       }
     }

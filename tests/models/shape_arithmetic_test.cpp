@@ -81,6 +81,18 @@ TEST_P(shape_arithmetic, binds_what_it_needs_by_value) {
   EXPECT_EQ(made.program.inputs(), 2U);
 }
 
+TEST_P(shape_arithmetic, names_constants_by_their_values) {
+  onnx_graph g;
+  g.input("x").output("y").constant("weights", {1, 2}, {2});
+  g.node("Neg", {"weights"}, {"negated"});
+  g.node("Add", {"x", "weights"}, {"sum"});
+  g.node("Mul", {"sum", "negated"}, {"y"});
+  const auto text = g.make().program_for(specs_of({{"x", random_tensor({2})}})).program.text();
+  for (const auto* line : {"\nweights = constant f32[2]\n", "\nnegated = constant f32[2]\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
+}
+
 TEST_P(shape_arithmetic, gives_known_values_and_inputs_as_outputs) {
   onnx_graph g;
   g.input("x").output("shape").output("x").output("turned");

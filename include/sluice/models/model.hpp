@@ -89,7 +89,8 @@ class SLUICE_EXPORT model {
   [[nodiscard]] const std::vector<model_value>& outputs() const noexcept;
 
   /// Makes the program for inputs with these properties, by name; runs give them in row-major
-  /// order.
+  /// order. Runs with inputs of another type or shape are refused. A symbol has one extent in all
+  /// inputs.
   ///
   /// What depends on shapes alone is computed while the program is made: shapes of reshaped
   /// tensors, for example. `values` binds inputs by value. They become constants, what depends on
@@ -97,8 +98,11 @@ class SLUICE_EXPORT model {
   /// parameter depends on the elements of an input, that input must be bound.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
   /// not fit its declaration
-  /// @throws error `unsupported` with the name of a node that sluice cannot compute, and
-  /// `invalid_argument` if a node is not valid
+  /// @throws error `unsupported` with the name of an input that sluice has no type for, or of a
+  /// node that sluice cannot compute, if the model is of a later version of ONNX, or if it needs
+  /// too many nodes, turns of loops or values
+  /// @throws error `invalid_argument` if a node is not valid
+  /// @throws error `out_of_memory` if there is no memory for a constant
   /// @throws unbound_inputs if inputs must be bound
   [[nodiscard]] model_program program_for(
       const std::map<std::string, tensor_spec>& specs,
