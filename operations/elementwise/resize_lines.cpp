@@ -179,9 +179,12 @@ class line_computation {
     T* target = line_.data();
     for (std::int64_t i = 0; i < axis_.result; ++i, target += pixel) {
       const auto count = columns_.count(i);
+      if (count == 0) {  // there may be no columns at all
+        std::fill_n(target, static_cast<std::int64_t>(pixel), body_.extrapolation);
+        continue;
+      }
       const T* const factors = columns_.weights(i);
       const T* source = sum_.data() + (columns_.first(i) - columns_.begin()) * pixel;
-      if (count == 0) std::fill_n(target, static_cast<std::int64_t>(pixel), body_.extrapolation);
       bool has_terms = false;
       for (std::int64_t k = 0; k < count; ++k, source += pixel) {
         const T factor = factors[k];
