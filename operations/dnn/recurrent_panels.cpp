@@ -54,7 +54,9 @@ void input_panels::pack(const void* w) const {
 }
 
 std::size_t state_panels::bytes() const noexcept {
-  return bytes_of_elements(call.directions * (of(0, true).size() + of(0, false).size()));
+  const row_panels first{nullptr, first_rows(call).count, call.hidden};
+  const row_panels second{nullptr, second_rows(call).count, call.hidden};
+  return bytes_of_elements(call.directions * (first.size() + second.size()));
 }
 
 void state_panels::pack(const void* r) const {

@@ -183,7 +183,7 @@ class launch_of {
 /// A prepacked copy of an input that is being made.
 template <class Operation>
 struct prepacking_of {
-  operand Operation::*input = nullptr;
+  operand Operation::*input = nullptr;   ///< the member that is copied
   const void* source = nullptr;          ///< the first element of the input
   void* copy = nullptr;                  ///< `prepacked_layout::bytes`, aligned to 256
   const operation_plan* plan = nullptr;  ///< of the call; nullptr if the operation makes none

@@ -236,8 +236,10 @@ class operation_suite {
     struct layer {
       std::int64_t channels, size, taps;
     };
-    for (const auto& [channels, size, taps] :
-         {layer{128, 28, 3}, layer{256, 14, 3}, layer{512, 7, 3}}) {
+    for (const auto& each : {layer{128, 28, 3}, layer{256, 14, 3}, layer{512, 7, 3}}) {
+      const auto channels = each.channels;
+      const auto size = each.size;
+      const auto taps = each.taps;
       const auto x = random({1, size, size, channels});
       const auto w = random({channels, taps, taps, channels});
       const auto values = session_.ask<host_tensor>(session_.device().actor(), download{.x = w});
