@@ -113,12 +113,15 @@ class host_timestamp_clock final : public timestamp_clock {
   }
 };
 
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "CPU";
+const std::string& processor_name() {
+  static const auto name = []() -> std::string {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    }
+    return "CPU";
+  }();
+  return name;
 }
 
 /// The host device.
