@@ -19,7 +19,7 @@ void require_enumerator(std::string_view name, Enumeration value, Enumeration la
   if (value <= last) return;
   throw invalid_argument(name,
                          std::to_string(static_cast<std::underlying_type_t<Enumeration>>(value)) +
-                             " is none of the values that there are");
+                             " is not a valid value");
 }
 /// Refuses a parameter that is given and is no element type.
 /// @throws error `invalid_argument` with the parameter's `name`

@@ -67,7 +67,7 @@ std::vector<operation_description> describe_operations() {
       describe<rnn>("a layer of plain recurrent units", real_types, packs_weights),
       describe<fft>("Fourier transform along the last dimension", "c64, c128", packs_rows),
       describe<rfft>("Fourier transform of real numbers", "f32, f64", packs_rows),
-      describe<irfft>("inverse of rfft", "c64, c128", packs_rows),
+      describe<irfft>("n times the inverse of rfft", "c64, c128", packs_rows),
       describe<random_bits>("numbers of Philox4x32-10", "u32", packs),
       describe<random_uniform>("uniform random numbers in (0, 1]", "f32, f64", packs),
       describe<random_normal>("normal random numbers", "f32, f64", packs),

@@ -109,6 +109,7 @@ host_tensor mel_filterbank(const mel_bands& bands) {
 
 host_tensor hann_window(std::int64_t n) {
   if (n < 0) fail("n is " + std::to_string(n) + ": at least 0 needed");
+  if (n > std::int64_t{1} << 30) fail("n is " + std::to_string(n) + ": at most 2^30 possible");
   if (n == 1) return std::vector<float>{1.0F};
   std::vector<float> window(static_cast<std::size_t>(n));
   for (std::int64_t k = 0; k < n; ++k) {

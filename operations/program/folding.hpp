@@ -29,7 +29,8 @@ struct folding {
 };
 
 /// Finds these steps. Only a host device computes them ahead: they are steps without plans, whose
-/// results are no outputs and take at most 16 MiB each, and 64 MiB together.
+/// results are no outputs and take at most 16 MiB each, and 64 MiB together, and whose work is
+/// short.
 [[nodiscard]] folding fold(const detail::program_graph& graph, const program_inference& inferred,
                            device_kind kind);
 /// Computes them. The constants are in `memory`.

@@ -148,7 +148,10 @@ activation parse_activation(const std::string& text) {
   for (const auto& [name, function] : names) {
     if (text == name) return function;
   }
-  throw error(errc::invalid_argument, "--activation: " + io::quoted(text) + " is no activation");
+  std::string known;
+  for (const auto& [name, function] : names)
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  throw error(errc::invalid_argument, "--activation: " + io::quoted(text) + " is none of " + known);
 }
 
 /// Adds an option "H,W". The values fit into 32 bits, as the libraries require.

@@ -56,7 +56,7 @@ struct chrome_trace_options {
 ///
 /// A launch without timestamps has the argument `"timestamps": "missing"`, or `"off"` if the option
 /// is off. Its slice begins after its enqueueing call and after the previous launch of the stream.
-/// The slice ends at the detection, or at the begin of the next launch on the stream if that is
+/// The slice ends at the detection, or at the beginning of the next launch on the stream if that is
 /// earlier.
 ///
 /// The constructor allocates the whole buffer. Hooks take no lock and allocate nothing. In a full

@@ -81,7 +81,7 @@ struct transposed_convolution {
   operand residual{};        ///< added before the activation; optional
   operand y{};               ///< Y
   extents strides{};         ///< between the places of the filters, at least 1; 1 if not given
-  extents before{};          ///< elements cut off at the begin, at least 0; 0 if not given
+  extents before{};          ///< elements cut off at the beginning, at least 0; 0 if not given
   extents after{};           ///< elements cut off at the end, at least 0; 0 if not given
   extents output_padding{};  ///< less than the stride or than the dilation; 0 if not given
   extents dilation{};        ///< between the taps of a filter, at least 1; 1 if not given

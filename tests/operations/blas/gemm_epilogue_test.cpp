@@ -431,7 +431,8 @@ TEST_P(gemm_epilogue, refusals) {
     refuse("residual: has the shape " + to_string(shape) + ", but c has [3, 5]",
            [&](gemm& g) { g.residual = floats(shape); });
   }
-  refuse("activation: 7 is none", [](gemm& g) { g.activation = static_cast<activation>(7); });
+  refuse("activation: 7 is not a valid value",
+         [](gemm& g) { g.activation = static_cast<activation>(7); });
   refuse("activation: is given, but c is of type c64", [&](gemm& g) {
     g.a = make_contiguous(c64, {3, 4}).view();
     g.b = make_contiguous(c64, {4, 5}).view();

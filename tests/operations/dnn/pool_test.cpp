@@ -415,7 +415,8 @@ TEST_P(pool_operation, refusals) {
   refuse("x: has the shape [2, 3, 5, 6]", {.x = x, .window = {2}});
   refuse("x: has the shape [2, 3, 0]",
          {.x = make(element_type::f32, {2, 3, 0}).view(), .window = {1}});
-  refuse("kind: 3 is none", {.x = x, .kind = static_cast<pooling>(3), .window = {2, 2}});
+  refuse("kind: 3 is not a valid value",
+         {.x = x, .kind = static_cast<pooling>(3), .window = {2, 2}});
   refuse("window: is []", {.x = x});
   refuse("window: is [1, 1, 1, 1]", {.x = x, .window = {1, 1, 1, 1}});
   refuse("window: is [2, 0]", {.x = x, .window = {2, 0}});

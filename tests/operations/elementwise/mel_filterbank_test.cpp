@@ -192,6 +192,7 @@ TEST(hann_windows, SmallSizes) {
   EXPECT_EQ(window_of(1), std::vector<float>{1.0F});
   EXPECT_EQ(window_of(2), (std::vector<float>{0.0F, 1.0F}));
   EXPECT_THROW(static_cast<void>(window_of(-1)), error);
+  EXPECT_THROW(static_cast<void>(window_of(std::int64_t{1} << 40U)), error);
 }
 
 }  // namespace
