@@ -271,7 +271,7 @@ class epilogue_finder {
         }
       }
     }
-    const bool is_next = last - steps.front() + 1 == steps.size() + 1;
+    const bool is_next = last - steps.front() == steps.size();
     return is_next || longer <= inferred_.values[result_of(steps.front())].spec().bytes();
   }
 

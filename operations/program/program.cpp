@@ -57,11 +57,11 @@ program_value program_builder::input(std::string name) {
 }
 program_value program_builder::input(std::string name, element_type type, const extents& shape) {
   const auto number = graph_->add_input(std::move(name));
-  return {graph_, graph_->add_view(number, {}, [type, shape](const tensor_layout& given) {
-            if (given.type() == type && given.shape() == shape) return given;
+  return {graph_, graph_->add_view(number, {}, [type, shape](const tensor_layout& input) {
+            if (input.type() == type && input.shape() == shape) return input;
             throw error(errc::invalid_argument,
-                        "has the type " + std::string(to_string(given.type())) + " and the shape " +
-                            to_string(given.shape()) + ", but the program is for " +
+                        "has the type " + std::string(to_string(input.type())) + " and the shape " +
+                            to_string(input.shape()) + ", but the program is for " +
                             std::string(to_string(type)) + " and " + to_string(shape));
           })};
 }

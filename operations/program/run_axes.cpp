@@ -67,7 +67,7 @@ class run_axes {
     return proportional_axis(alone_.values[value].layout.shape(), two_.values[value].layout.shape(),
                              three_.values[value].layout.shape());
   }
-  /// Whether the value is made, and has elements, for any number of runs.
+  /// Whether the step of a value makes it, with elements, for any number of runs.
   [[nodiscard]] bool exists(std::uint32_t value) const {
     const auto has_elements = [&](const program_inference& runs) {
       return runs.values[value].root != program_inference::located::nowhere &&

@@ -115,10 +115,10 @@ TEST(model_limits, keep_large_results_as_steps) {
     g.node("Add", {("c" + number).c_str(), "x"}, {("y" + number).c_str()});
     g.output(("y" + number).c_str());
   }
-  const auto made = g.make().program_for(spec_of_x({}));
+  const auto imported = g.make().program_for(spec_of_x({}));
   const auto computed = static_cast<int>(import_budget::max_bytes / 1'000'000);
   // The shape and the number that is repeated are constants of 8 and 4 bytes.
-  EXPECT_NEAR(static_cast<int>(made.program.steps()), count + count - computed, 2);
+  EXPECT_NEAR(static_cast<int>(imported.program.steps()), count + count - computed, 2);
 }
 
 TEST(model_limits, take_no_memory_for_positions_of_large_images) {
@@ -129,8 +129,8 @@ TEST(model_limits, take_no_memory_for_positions_of_large_images) {
   const auto spec = [&](std::int64_t channels) {
     return tensor_spec::row_major(element_type::f32, {1, channels, extent, extent});
   };
-  const auto made = g.make().program_for({{"x", spec(1)}, {"offset", spec(2)}});
-  EXPECT_EQ(made.results.front().shape, (extents{1, 1, extent, extent}));
+  const auto imported = g.make().program_for({{"x", spec(1)}, {"offset", spec(2)}});
+  EXPECT_EQ(imported.results.front().shape, (extents{1, 1, extent, extent}));
 }
 
 TEST(model_limits, name_all_inputs_of_long_chains) {

@@ -41,8 +41,8 @@ class model_device_test : public named_device_test {
     bound_.clear();
     return runs_->run(what, inputs, bound_);
   }
-  host_tensors run(const model_program& made, const tensor_map& inputs) {
-    return runs_->run(made, inputs);
+  host_tensors run(const model_program& imported, const tensor_map& inputs) {
+    return runs_->run(imported, inputs);
   }
   /// The inputs that the last run has bound by value.
   [[nodiscard]] const std::set<std::string>& bound() const { return bound_; }

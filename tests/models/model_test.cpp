@@ -49,10 +49,10 @@ TEST_P(models_of_one_node, run_with_inputs_of_other_shapes_are_refused) {
   onnx_graph g;
   g.input("x").output("y").node("Neg", {"x"}, {"y"});
   EXPECT_EQ(result(g, {{"x", random_tensor({2, 3})}}).shape(), (extents{2, 3}));
-  const auto made = g.make().program_for(specs_of({{"x", random_tensor({2, 3})}}));
+  const auto imported = g.make().program_for(specs_of({{"x", random_tensor({2, 3})}}));
   for (const auto& shape : {extents{3, 2}, extents{6}, extents{1, 3}}) {
     EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] {
-      (void)run(made, {{"x", random_tensor(shape)}});
+      (void)run(imported, {{"x", random_tensor(shape)}});
     }));
   }
 }

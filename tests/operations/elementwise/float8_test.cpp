@@ -71,10 +71,10 @@ TEST_P(float8_elements, without_saturation_from_all_types) {
   }
   // Other types have no such choice.
   const auto x = make(element_type::f64, {3, 70}, drawn::bits);
-  const auto with = run(test_executor(), cast{.x = x.view(), .type = element_type::i16});
-  const auto without =
+  const auto saturated = run(test_executor(), cast{.x = x.view(), .type = element_type::i16});
+  const auto unsaturated =
       run(test_executor(), cast{.x = x.view(), .type = element_type::i16, .saturate = false});
-  EXPECT_TRUE(contents_of(with) == contents_of(without));
+  EXPECT_TRUE(contents_of(saturated) == contents_of(unsaturated));
 }
 
 TEST_P(float8_elements, round_numbers_of_64_bits_once) {
