@@ -79,8 +79,8 @@ results step_scope::record_results(const std::vector<program_value>& added,
 
 value step_scope::as_output(const value& output) {
   const auto index = operand(output).reference().index;
-  // A view of a result would do, but an output is row-major for its reader anyway.
-  if (is_result_.contains(index)) return output;
+  // An output is row-major for its reader.
+  if (is_result_.contains(index) && output.layout().is_contiguous()) return output;
   return add(strided_copy{.x = output});
 }
 

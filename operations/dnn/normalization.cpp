@@ -104,7 +104,7 @@ const tensor_spec& require_x(const inference& inference, const operand& operand,
 const tensor_spec& result_like(inference& inference, const operand& y, const operand& x,
                                const tensor_spec& spec) {
   inference.allow_in_place(y, x);
-  return inference.result(y, spec.type, spec.shape);
+  return inference.result(y, spec.type, spec.shape, operations::memory_order(spec));
 }
 /// The number in the type of the computation.
 double require_epsilon(double epsilon, element_type type) {

@@ -67,7 +67,7 @@ binary_call infer_binary(const binary& op, inference& inference) {
     inference.allow_in_place(op.y, op.a);
     inference.allow_in_place(op.y, op.b);
   }
-  const auto& y = inference.result(op.y, type, shape);
+  const auto& y = inference.result(op.y, type, shape, operations::memory_order(shape, {&a, &b}));
   const auto a_strides = broadcast_strides(inference, op.a, a, shape);
   const auto b_strides = broadcast_strides(inference, op.b, b, shape);
   return {

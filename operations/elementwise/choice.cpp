@@ -47,7 +47,7 @@ choice_call infer_triangle(const triangle& op, inference& inference) {
   }
   inference.couple_from(op.x, x.rank() - 2);
   inference.allow_in_place(op.y, op.x);
-  const auto& y = inference.result(op.y, x.type, x.shape);
+  const auto& y = inference.result(op.y, x.type, x.shape, operations::memory_order(x));
   choice_call call{operations::make_layout<3>(x.shape, {y.strides, x.strides, diagonals(x.shape)},
                                               {x.type, x.type, x.type})};
   call.rule = op.upper ? choice_rule::at_least : choice_rule::at_most;

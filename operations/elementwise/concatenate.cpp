@@ -21,29 +21,11 @@ struct concatenating_call : operations::concatenate_call {
   [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {rows, row_bytes, pieces}}; }
 };
 
-/// Whether the elements lie without gaps, with the dimensions in this order.
-bool lies_in(const tensor_spec& s, const extents& order) {
-  std::int64_t step = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    const auto d = static_cast<std::size_t>(order[i]);
-    if (s.shape[d] != 1 && s.strides[d] != step) return false;
-    step *= s.shape[d];
-  }
-  return true;
-}
-
-/// The order of the dimensions in memory; row-major if there are gaps.
-extents order_in_memory(const tensor_spec& s) {
-  extents row_major;
-  for (std::size_t d = 0; d < s.rank(); ++d) row_major.push_back(static_cast<std::int64_t>(d));
-  auto order = row_major;
-  const auto stride = [&](std::int64_t d) {
-    return s.strides[static_cast<std::size_t>(d)];
-  };
-  std::sort(order.data(), order.data() + order.size(), [&](std::int64_t a, std::int64_t b) {
-    return stride(a) != stride(b) ? stride(a) > stride(b) : a < b;
-  });
-  return !s.is_contiguous() && lies_in(s, order) ? order : row_major;
+/// The dimensions in the order of memory, the outermost one first.
+extents dimensions_of(const tensor_spec& s) {
+  auto order = operations::memory_order(s);
+  for (auto d = order.size(); d < s.rank(); ++d) order.push_back(static_cast<std::int64_t>(d));
+  return order;
 }
 
 /// The same order with a new dimension `axis` at this position.
@@ -72,7 +54,7 @@ concatenating_call infer_pieces(const Operation& op, inference& inference, std::
                                 const extents& shape, bool is_stack) {
   const auto& first = *inference.given(op.x.front());
   const auto new_order =
-      is_stack ? with_dimension(order_in_memory(first), axis) : order_in_memory(first);
+      is_stack ? with_dimension(dimensions_of(first), axis) : dimensions_of(first);
   const auto& y = inference.result(op.y, first.type, shape, new_order);
   concatenating_call call;
   call.pieces = static_cast<std::int32_t>(op.x.size());
@@ -80,10 +62,10 @@ concatenating_call infer_pieces(const Operation& op, inference& inference, std::
     for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
     return call;
   }
-  auto order = order_in_memory(y);
-  if (!lies_in(y, order)) {
+  auto order = dimensions_of(y);
+  if (!operations::lies_in(y, order)) {
     inference.pack(op.y);
-    order = order_in_memory(y);
+    order = dimensions_of(y);
   }
   const auto x_order = is_stack ? without_dimension(order, axis) : order;
   const auto position = static_cast<std::size_t>(
@@ -102,7 +84,7 @@ concatenating_call infer_pieces(const Operation& op, inference& inference, std::
     call.piece_bytes[i] = row_size * extent;
     if (extent == 0) {
       inference.ignore(op.x[i]);
-    } else if (!lies_in(x, x_order)) {
+    } else if (!operations::lies_in(x, x_order)) {
       inference.pack(op.x[i], x.shape, x_order);
     }
   }

@@ -26,7 +26,7 @@ dynamic_quantize_launch infer_dynamic_quantize(const dynamic_quantize& op, infer
                             ", but must be f16, bf16 or f32; cast converts");
   }
   inference.couple_from(op.x, 0);
-  const auto& y = inference.result(op.y, element_type::u8, x.shape);
+  const auto& y = inference.result(op.y, element_type::u8, x.shape, operations::memory_order(x));
   (void)inference.result(op.scale, element_type::f32, {});
   (void)inference.result(op.zero_point, element_type::u8, {});
   auto zeros = x.shape;

@@ -22,6 +22,7 @@ using operations::is_complex;
 using operations::is_float8;
 using operations::is_floating_point;
 using operations::make_layout;
+using operations::memory_order;
 using operations::where_call;
 
 /// The type of a result: that of a parameter, of the output or a default.
@@ -41,7 +42,7 @@ cast_call infer_cast(const cast& op, inference& inference) {
                            "is " + std::string(to_string(type)) + ", but x is complex");
   }
   inference.allow_in_place(op.y, op.x);
-  const auto& y = inference.result(op.y, type, x.shape);
+  const auto& y = inference.result(op.y, type, x.shape, memory_order(x));
   // Other types have no such choice, and their kernels are the same.
   return {make_layout<2>(x.shape, {y.strides, x.strides}, {type, x.type}),
           op.saturate || !is_float8(type)};
@@ -103,7 +104,7 @@ affine_call infer_affine(const affine& op, inference& inference) {
   const auto scale = channel_strides(op, inference, op.scale, x);
   const auto bias = channel_strides(op, inference, op.bias, x);
   for (const auto* operand : {&op.x, &op.scale, &op.bias}) inference.allow_in_place(op.y, *operand);
-  const auto& y = inference.result(op.y, type, x.shape);
+  const auto& y = inference.result(op.y, type, x.shape, memory_order(x));
   const auto type_of = [&](const operand& operand) {
     const auto* const s = inference.given(operand);
     return s != nullptr ? s->type : element_type::f32;
@@ -130,7 +131,7 @@ where_call infer_where(const where& op, inference& inference) {
   inference.allow_in_place(op.y, op.a);
   inference.allow_in_place(op.y, op.b);
   if (a.type == element_type::boolean) inference.allow_in_place(op.y, op.condition);
-  const auto& y = inference.result(op.y, a.type, shape);
+  const auto& y = inference.result(op.y, a.type, shape, memory_order(shape, {&condition, &a, &b}));
   return {make_layout<4>(shape,
                          {y.strides, broadcast_strides(inference, op.condition, condition, shape),
                           broadcast_strides(inference, op.a, a, shape),

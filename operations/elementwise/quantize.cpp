@@ -148,7 +148,7 @@ quantize_call infer_quantize(const quantize& op, inference& inference) {
   }
   require_scale(op, inference, type, "the result");
   const auto numbers = scale_extents(op, inference, x, inference.require(op.scale));
-  const auto& y = inference.result(op.y, type, x.shape);
+  const auto& y = inference.result(op.y, type, x.shape, operations::memory_order(x));
   return {quantized_layout(op, inference, x, y, numbers)};
 }
 
@@ -172,7 +172,7 @@ dequantize_call infer_dequantize(const dequantize& op, inference& inference) {
                                                        ", but must be f16, bf16 or f32");
   }
   const auto numbers = scale_extents(op, inference, x, inference.require(op.scale));
-  const auto& y = inference.result(op.y, type, x.shape);
+  const auto& y = inference.result(op.y, type, x.shape, operations::memory_order(x));
   return {quantized_layout(op, inference, x, y, numbers)};
 }
 

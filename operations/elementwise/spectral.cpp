@@ -118,7 +118,8 @@ power_call infer_power(const power_spectrum& op, inference& inference) {
   if (!is_complex(x.type)) {
     throw inference.refusal(op.x, "is of type ", x.type, ", but must be complex");
   }
-  const auto& y = inference.result(op.y, operations::part_of(x.type), x.shape);
+  const auto& y =
+      inference.result(op.y, operations::part_of(x.type), x.shape, operations::memory_order(x));
   return {make_layout<2>(x.shape, {y.strides, x.strides}, {y.type, x.type})};
 }
 
@@ -144,7 +145,7 @@ decibel_call infer_decibel(const power_to_decibel& op, inference& inference) {
   const auto strides = operations::broadcast_strides(inference, op.reference, reference, x.shape);
   inference.allow_in_place(op.y, op.x);
   inference.allow_in_place(op.y, op.reference);
-  const auto& y = inference.result(op.y, x.type, x.shape);
+  const auto& y = inference.result(op.y, x.type, x.shape, operations::memory_order(x));
   return {
       .layout = make_layout<3>(x.shape, {y.strides, x.strides, strides}, {x.type, x.type, x.type}),
       .amin = op.options.amin,

@@ -142,7 +142,7 @@ unary_call infer_unary(const unary& op, inference& inference) {
   if (properties.parameters < 2) refuse_parameter("beta", op.beta, properties.name);
   const auto type = result_type(function, x.type);
   if (type == x.type) inference.allow_in_place(op.y, op.x);
-  const auto& y = inference.result(op.y, type, x.shape);
+  const auto& y = inference.result(op.y, type, x.shape, operations::memory_order(x));
   // Booleans are numbers of many bits while they are computed.
   if (function == unary_function::bitwise_not && x.type == element_type::boolean) {
     function = unary_function::logical_not;

@@ -63,11 +63,6 @@ batch_layout::part part_of(std::size_t number, std::size_t external, const tenso
           place.bytes() / rows};
 }
 
-tensor_spec output_of(const program_graph& graph, const program_inference& run,
-                      std::size_t output) {
-  return run.values[graph.outputs()[output]].spec();
-}
-
 /// The axis in which two shapes differ; 0: none. Nothing if it is not one of those behind axis 0.
 std::optional<std::size_t> different_axis(const extents& a, const extents& b) {
   if (a.size() != b.size()) return std::nullopt;
@@ -103,13 +98,19 @@ std::vector<tensor_spec> least_of(const program_graph& graph, std::vector<tensor
 void add_places(const program_graph& graph, const program_inference& alone, batch_layout& layout) {
   const auto place = infer_new_outputs(graph, layout.input_specs);
   require_parts(graph, place);
-  auto full_run = std::make_shared<const program_inference>(stacked_runs(graph, place, 1));
+  std::vector<given_output> full_outputs;
+  for (const auto value : graph.outputs()) {
+    const auto& result = place.values[value].layout;
+    full_outputs.push_back({.spec = tensor_spec::row_major(result.type(), result.shape())});
+  }
+  auto full_run = std::make_shared<const program_inference>(
+      infer_program(graph, layout.input_specs, {}, full_outputs));
   const auto least = infer_new_outputs(graph, least_of(graph, layout.input_specs));
   std::vector<batch_layout::part> outputs;
   std::size_t bytes = 0;
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
-    const auto spec = output_of(graph, *full_run, i);
-    const auto axis = different_axis(output_of(graph, least, i).shape, spec.shape);
+    const auto spec = spec_of_output(graph, *full_run, i);
+    const auto axis = different_axis(spec_of_output(graph, least, i).shape, spec.shape);
     if (!axis || spec.size() == 0 || spec.bytes() > max_place_bytes - bytes) {
       throw error(errc::unsupported, "the outputs are not padded");
     }
@@ -144,7 +145,7 @@ batch_layout layout_of(const program_graph& graph, std::shared_ptr<const program
   }
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
     layout.outputs.push_back(
-        part_of(i, external_of_output(graph, *alone, i), output_of(graph, *alone, i), 0));
+        part_of(i, external_of_output(graph, *alone, i), spec_of_output(graph, *alone, i), 0));
   }
   layout.full_run = std::move(alone);
   return layout;
@@ -152,6 +153,9 @@ batch_layout layout_of(const program_graph& graph, std::shared_ptr<const program
 
 std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& graph,
                                                       const program_inference& alone) {
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    if (!spec_of_output(graph, alone, i).is_contiguous()) return std::nullopt;
+  }
   auto inputs = alone.inputs;
   const auto steps = steps_of(graph, inputs);
   std::size_t bytes = 0;
@@ -214,7 +218,7 @@ std::vector<std::uint32_t> row_bytes(const program_graph& graph, const program_i
   }
   for (const auto& part : layout.outputs) {
     result.push_back(
-        static_cast<std::uint32_t>(output_of(graph, alone, part.number).bytes() / part.rows));
+        static_cast<std::uint32_t>(spec_of_output(graph, alone, part.number).bytes() / part.rows));
   }
   return result;
 }

@@ -389,6 +389,12 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
   return inferred;
 }
 
+tensor_spec spec_of_output(const program_graph& graph, const program_inference& run,
+                           std::uint32_t output) {
+  const auto& memory = run.written[run.memory_of_output[output]];
+  return memory.output ? memory.spec : run.values[graph.outputs()[output]].spec();
+}
+
 void check_steps(const program_graph& graph, const program_inference& inferred, device_kind kind) {
   for (std::size_t i = 0; i < inferred.steps.size(); ++i) {
     const auto& step = inferred.steps[i];

@@ -134,6 +134,9 @@ struct inferred_run {
                                               std::span<const tensor_spec> inputs,
                                               std::span<const scalar> scalars,
                                               std::span<const given_output> outputs);
+/// The properties of an output of a run in the memory that holds it.
+[[nodiscard]] tensor_spec spec_of_output(const detail::program_graph& graph,
+                                         const program_inference& run, std::uint32_t output);
 /// Checks each step for devices of this kind.
 /// @throws error what a step refuses, with its name
 void check_steps(const detail::program_graph& graph, const program_inference& inferred,

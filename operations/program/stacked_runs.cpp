@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/stacked_runs.hpp"
 
+#include "operations/elementwise/layouts.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/run_axes.hpp"
 
@@ -20,19 +21,35 @@ tensor_spec stack(const tensor_spec& spec, std::int64_t count) {
   shape[0] *= count;
   return tensor_spec::row_major(spec.type, shape);
 }
+/// Likewise of an output, whose other dimensions keep their order in memory.
+tensor_spec stack_in_order(const tensor_spec& spec, std::int64_t count) {
+  auto stacked = stack(spec, count);
+  if (spec.is_contiguous()) return stacked;
+  stacked.strides = spec.strides;
+  stacked.strides[0] = static_cast<std::int64_t>(spec.size()) / spec.shape[0];
+  return stacked;
+}
 
 bool has_parts(const tensor_spec& spec) {
   return spec.rank() != 0 && spec.size() != 0 && spec.is_contiguous();
+}
+/// Whether the elements have no gaps, and those of an index of axis 0 lie together.
+bool has_parts_in_order(const tensor_spec& spec) {
+  if (has_parts(spec)) return true;
+  const auto order = memory_order(spec);
+  return !order.empty() && spec.size() != 0 && lies_in(spec, order) &&
+         (spec.shape[0] == 1 || order[0] == 0);
 }
 
 /// Whether the elements of an output are all that there is in its memory.
 bool is_whole(const program_graph& graph, const program_inference& alone, std::uint32_t output) {
   const auto& memory = alone.written[alone.memory_of_output[output]];
   if (memory.updates_input) return false;
-  if (memory.output) return has_parts(memory.spec);
+  const auto spec = spec_of_output(graph, alone, output);
+  if (memory.output) return has_parts_in_order(spec);
   const auto& value = alone.values[graph.outputs()[output]];
-  return value.layout.offset() == 0 && has_parts(value.spec()) &&
-         value.spec().bytes() == memory.spec.bytes();
+  return value.layout.offset() == 0 && has_parts_in_order(spec) &&
+         spec.bytes() == memory.spec.bytes();
 }
 
 // All inputs per request of two runs, in bytes.
@@ -127,7 +144,8 @@ void require_parts(const program_graph& graph, const program_inference& alone) {
 std::string_view reason_alone(const program_graph& graph, const program_inference& alone) {
   if (const auto reason = reason_of_operands(graph, alone); !reason.empty()) return reason;
   if (!all_are_whole(graph, alone)) {
-    return "an output is a part of a result, updates an input, or has gaps";
+    return "an output is a part of a result, updates an input, has gaps, or does not lie in memory "
+           "with axis 0 outermost";
   }
   return {};
 }
@@ -162,8 +180,8 @@ program_inference stacked_runs(const program_graph& graph, const program_inferen
                                std::size_t count) {
   const auto members = static_cast<std::int64_t>(count);
   std::vector<given_output> outputs;
-  for (const auto value : graph.outputs()) {
-    outputs.push_back({.spec = stack(alone.values[value].spec(), members)});
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    outputs.push_back({.spec = stack_in_order(spec_of_output(graph, alone, i), members)});
   }
   return infer_program(graph, stacked_inputs(graph, alone, members), {}, outputs);
 }

@@ -234,7 +234,7 @@ tensor_layout tensor_layout::reshape(const extents& shape) const {
     throw error(errc::unsupported, "reshape: a tensor of shape " + to_string(this->shape()) +
                                        " with strides " + to_string(this->strides()) +
                                        " cannot be viewed as " + to_string(shape) +
-                                       " without a copy");
+                                       " without a copy; strided_copy makes one");
   }
   auto view = *this;
   view.assign(target, *strides);

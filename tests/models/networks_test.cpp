@@ -96,6 +96,50 @@ TEST_P(networks, with_a_residual_are_right_for_every_shape) {
   }
 }
 
+// Results of a transposed input lie channels-last, and every operator takes them.
+TEST_P(networks, of_transposed_images_are_reshaped_and_have_row_major_outputs) {
+  const std::int64_t channels = 4;
+  onnx_graph g;
+  g.input("x", {-1, -2, -2, channels}).output("features").output("flat").output("rows");
+  const auto filters = parameter(g, "filters", {channels, channels, 3, 3});
+  const auto bias = parameter(g, "bias", {channels});
+  g.constant("half", {0.5F}, {}).constant("pixels", std::vector<std::int64_t>{0, -1, channels});
+  const std::vector<std::int64_t> channels_first{0, 3, 1, 2};
+  g.node("Transpose", {"x"}, {"images"}).with("perm", channels_first);
+  g.node("Mul", {"images", "half"}, {"scaled"});
+  g.node("Conv", {"scaled", "filters", "bias"}, {"a"}).with("auto_pad", "SAME_UPPER");
+  g.node("Relu", {"a"}, {"features"});
+  g.node("Flatten", {"features"}, {"flat"});
+  g.node("Sigmoid", {"features"}, {"s"});
+  g.node("Reshape", {"s", "pixels"}, {"rows"});
+  const auto network = g.make();
+  for (int round = 0; round < 3; ++round) {
+    const auto images = between(1, 3);
+    const auto h = between(1, 9);
+    const auto w = between(2, 9);
+    const auto x = random_tensor({images, h, w, channels});
+    const auto input = as_numbers(x);
+    numbers scaled;
+    for (std::int64_t n = 0; n < images; ++n) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        for (std::int64_t p = 0; p < h * w; ++p) {
+          scaled.push_back(input[static_cast<std::size_t>((n * h * w + p) * channels + c)] / 2);
+        }
+      }
+    }
+    auto features = convolve(scaled, filters, bias, images, channels, h, w);
+    for (auto& element : features) element = std::max(element, 0.0);
+    auto rows = features;
+    for (auto& element : rows) element = 1 / (1 + std::exp(-element));
+    const auto found = run(network, {{"x", x}});
+    expect_near(found[0], as_tensor(features, {images, channels, h, w}), 1e-4);
+    expect_near(found[1], as_tensor(features, {images, channels * h * w}), 1e-4);
+    expect_near(found[2], as_tensor(rows, {images, h * w, channels}), 1e-4);
+    const auto made = network.program_for(specs_of({{"x", x}}));
+    for (const auto& result : made.results) EXPECT_TRUE(result.is_contiguous());
+  }
+}
+
 TEST_P(networks, with_attention_of_steps_are_that_of_the_operator) {
   // MatMul, Div, Softmax and MatMul against Attention, with grouped heads and a mask.
   const auto q = random_tensor({2, 4, 5, 8});

@@ -22,12 +22,13 @@ namespace sluice {
 /// converts. They are broadcast to one shape as in NumPy: dimensions are aligned at the last one,
 /// and those that are missing or have extent 1 are repeated. One of them may be a number, which
 /// stands for a tensor of one element of the type of the other one: an integer must be exact in it,
-/// and a real number is rounded to a floating-point type. Y has the type of A, or is boolean if
-/// the result of the function is. All operands have any strides. f16 and bf16 are computed in f32.
+/// and a real number is rounded to a floating-point type. Y has the type of A, or is boolean if the
+/// result of the function is. All operands have any strides. f16 and bf16 are computed in f32.
 /// Every result is rounded once, but for `power` and `atan2`, whose error is at most 8 units in the
 /// last place, and for quotients of complex numbers. Y may be the same view as A, B or both if it
-/// has their type; otherwise it shares no bytes with them. The result is Y, a new row-major tensor
-/// if it is not given.
+/// has their type; otherwise it shares no bytes with them. The result is Y, a new tensor without
+/// gaps if it is not given. Its dimensions lie in the order of those of the first operand that has
+/// its shape and no repeated elements (strides of 0), or in row-major order if there is none.
 struct binary {
   std::optional<binary_function> function{};  ///< required
   operand_or_number a{};                      ///< A

@@ -20,8 +20,7 @@ namespace sluice {
 /// dimensions do not lie in memory in the order of those of Y.
 ///
 /// Y shares no bytes with the tensors. The result is Y. If it is not given, it is a new tensor
-/// whose dimensions lie in memory in the order of those of the first one, or in row-major order if
-/// that one has gaps.
+/// whose dimensions lie in memory in the order of those of the first one.
 ///
 /// The inverse needs no operation: `tensor::slice` and `program_value::slice` are views of parts.
 struct concatenate {

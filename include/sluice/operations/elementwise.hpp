@@ -27,7 +27,8 @@ namespace sluice {
 /// Other types are not concerned.
 ///
 /// X and Y have any strides. Y may be the same view as X; otherwise they share no bytes. The result
-/// is Y, a new row-major tensor if it is not given.
+/// is Y, a new tensor without gaps if it is not given, whose dimensions lie in the order of those
+/// of X.
 struct cast {
   operand x{};                         ///< X, of any shape and type
   std::optional<element_type> type{};  ///< type of Y; not needed if Y is given
@@ -69,7 +70,7 @@ struct strided_copy {
 /// result are rounded in turn. Without `axis`, scale and bias are broadcast to the shape of X as in
 /// NumPy. With it, they are vectors along this dimension of X. All operands have any strides. Y may
 /// be the same view as X, scale and bias; otherwise it shares no bytes with them. The result is Y,
-/// a new row-major tensor if it is not given.
+/// a new tensor without gaps if it is not given, whose dimensions lie in the order of those of X.
 struct affine {
   operand x{};                         ///< X, of any shape
   operand scale{};                     ///< scale of each channel; `factor` if not given
@@ -98,8 +99,8 @@ struct affine {
 ///
 /// The operands are broadcast to one shape, and A or B may be a number; see `binary`. Elements are
 /// copied bit by bit. All operands have any strides. Y may be the same view as A, B or both, or as
-/// the condition if it is boolean; otherwise it shares no bytes with them. The result is Y, a new
-/// row-major tensor if it is not given.
+/// the condition if it is boolean; otherwise it shares no bytes with them. The result is Y, which
+/// lies as that of `binary` if it is not given.
 struct where {
   operand condition{};    ///< boolean
   operand_or_number a{};  ///< A, of any type

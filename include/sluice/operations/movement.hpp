@@ -93,7 +93,8 @@ struct roll {
 /// calls this Trilu, NumPy `tril` and `triu`.
 ///
 /// Elements are copied bit by bit. X and Y have any strides. Y may be the same view as X; otherwise
-/// they share no bytes. The result is Y, a new row-major tensor if it is not given.
+/// they share no bytes. The result is Y, a new tensor without gaps if it is not given, whose
+/// dimensions lie in the order of those of X.
 struct triangle {
   operand x{};                ///< X, of any type
   bool upper = false;         ///< whether Y has the upper triangle

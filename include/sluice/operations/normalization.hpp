@@ -21,8 +21,9 @@ namespace sluice {
 /// operands of a request have the type of X. f64 is computed in f64 and the other types in f32,
 /// with sums in f32 or f64; each result is rounded once. X and Y have any strides. Y may be the
 /// same view as X; otherwise it shares no bytes with the other operands. The result is Y, a new
-/// row-major tensor if it is not given. Scales, biases, means and variances that have gaps or are
-/// broadcast are packed: the launch uses a copy in temporary memory.
+/// tensor without gaps if it is not given, whose dimensions lie in the order of those of X. Scales,
+/// biases, means and variances that have gaps or are broadcast are packed: the launch uses a copy
+/// in temporary memory.
 struct softmax {
   operand x{};             ///< X, with at least one dimension
   std::int64_t axis = -1;  ///< dimension; negative: from the last

@@ -121,7 +121,9 @@ class SLUICE_EXPORT program_value {
   // NOLINTNEXTLINE(google-explicit-constructor): every value is an operand.
   operator operand() const noexcept;
 
-  /// The same elements in row-major order with another shape; see `tensor::reshape`.
+  /// The same elements in row-major order with another shape; see `tensor::reshape`. A value may
+  /// lie in another order, as a new result lies as its operands do. `strided_copy` makes it
+  /// row-major.
   [[nodiscard]] program_value reshape(const extents& shape) const;
   /// The dimensions in another order; see `tensor::permute`.
   [[nodiscard]] program_value permute(const extents& axes) const;

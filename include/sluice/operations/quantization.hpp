@@ -30,7 +30,7 @@ namespace sluice {
 /// one in range. NaN becomes 0, and stays NaN in e4m3 and e5m2. ONNX calls this QuantizeLinear.
 ///
 /// All operands have any strides, and Y shares no bytes with the others. The result is Y, a new
-/// row-major tensor if it is not given.
+/// tensor without gaps if it is not given, whose dimensions lie in the order of those of X.
 struct quantize {
   operand x{};                         ///< X: f16, bf16, f32 or i32
   operand scale{};                     ///< f16, bf16 or f32
@@ -59,7 +59,7 @@ struct quantize {
 /// in f32; an i32 is rounded to f32 first. ONNX calls this DequantizeLinear.
 ///
 /// All operands have any strides, and Y shares no bytes with the others. The result is Y, a new
-/// row-major tensor if it is not given.
+/// tensor without gaps if it is not given, whose dimensions lie in the order of those of X.
 struct dequantize {
   operand x{};                         ///< X: u8, i8, u16, i16, i32, e4m3 or e5m2
   operand scale{};                     ///< f16, bf16 or f32
@@ -94,8 +94,9 @@ struct dequantize {
 /// All are computed in f32, and rounded as in `quantize`. This is DynamicQuantizeLinear of ONNX,
 /// which leaves open what becomes of zeros. If X has a NaN, scale is NaN and Y is 0.
 ///
-/// All operands have any strides and share no bytes. Those that are not given are new row-major
-/// tensors. The answer is `tensors`: y, scale, zero_point.
+/// All operands have any strides and share no bytes. A Y that is not given is a new tensor without
+/// gaps, whose dimensions lie in the order of those of X. The answer is `tensors`: y, scale,
+/// zero_point.
 struct dynamic_quantize {
   operand x{};           ///< X: f16, bf16 or f32, of any shape
   operand y{};           ///< Y, of type u8 and the shape of X

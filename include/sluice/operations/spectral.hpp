@@ -64,8 +64,8 @@ struct frame_signal {
 /// Element types: c64 to f32, c128 to f64. Both squares and their sum are rounded; beyond the
 /// largest number of the type they are infinity: from |X| = 1.8e19 on in f32. A product with a
 /// filterbank then multiplies infinity by 0, which is NaN. A smaller window prevents it. All
-/// strides are allowed. X and Y share no bytes. The result is Y, a new row-major tensor if it is
-/// not given.
+/// strides are allowed. X and Y share no bytes. The result is Y, a new tensor without gaps if it is
+/// not given, whose dimensions lie in the order of those of X.
 struct power_spectrum {
   operand x{};  ///< X, of any shape
   operand y{};  ///< Y, of the shape of X
@@ -93,7 +93,8 @@ struct decibel_options {
 /// The reference is broadcast to the shape of X as in NumPy; it may have one element. Element
 /// types: f32, f64, the same for all operands. The devices agree within a few of the last places.
 /// All strides are allowed. Y may be the same view as X and the reference; otherwise it shares no
-/// bytes with them. The result is Y, a new row-major tensor if it is not given.
+/// bytes with them. The result is Y, a new tensor without gaps if it is not given, whose dimensions
+/// lie in the order of those of X.
 struct power_to_decibel {
   operand x{};                ///< X, powers, of any shape
   operand reference{};        ///< the power of 0 dB

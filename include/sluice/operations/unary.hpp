@@ -22,7 +22,8 @@ namespace sluice {
 /// X, but for functions whose result is a boolean or the real number of a complex one; `cast`
 /// converts X to a type that a function takes. Integers wrap around. f16 and bf16 are computed in
 /// f32. X and Y have any strides. Y may be the same view as X if both have one type; otherwise they
-/// share no bytes. The result is Y, a new row-major tensor if it is not given.
+/// share no bytes. The result is Y, a new tensor without gaps if it is not given, whose dimensions
+/// lie in the order of those of X.
 ///
 /// A result is rounded once where its definition is one operation of arithmetic. The error of other
 /// functions is at most 4 units in the last place on the host device and 6 on a GPU, so results of

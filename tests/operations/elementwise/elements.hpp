@@ -6,14 +6,27 @@
 #include "tests/operations/strided.hpp"
 #include "tests/support/seed.hpp"
 
+#include <sluice/operations/elementwise.hpp>
+#include <sluice/operations/movement.hpp>
+#include <sluice/operations/quantization.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace sluice::test {
+
+/// Whether the dimensions of a new result lie in the order of those of X.
+template <class Operation>
+inline constexpr bool keeps_order =
+    std::disjunction_v<std::is_same<Operation, cast>, std::is_same<Operation, affine>,
+                       std::is_same<Operation, triangle>, std::is_same<Operation, quantize>,
+                       std::is_same<Operation, dequantize>>;
 
 /// A tensor of any element type with random contents and strides on a device, and the contents of
 /// its memory on the host.
@@ -193,9 +206,45 @@ class elementwise_test : public executor_test {
       const auto result = run(test_executor(), operation);
       EXPECT_EQ(result.shape(), shape);
       EXPECT_EQ(result.type(), type);
-      EXPECT_TRUE(result.is_contiguous());
+      if constexpr (keeps_order<Operation>) {
+        expect_order_of({operation.x.value()}, result);
+      } else {
+        EXPECT_TRUE(result.is_contiguous());
+      }
       expect_elements(result, expected);
     }
+  }
+  /// Expects that a new result has no gaps, and its dimensions lie in memory in the order of those
+  /// of the first operand of its shape without repeated elements, or in row-major order.
+  static void expect_order_of(std::initializer_list<tensor> operands, const tensor& y) {
+    const auto* const found = std::find_if(operands.begin(), operands.end(), [&](const tensor& x) {
+      bool repeats = false;
+      for (std::size_t d = 0; d < x.rank(); ++d) {
+        repeats = repeats || (x.shape()[d] > 1 && x.strides()[d] == 0);
+      }
+      return x.shape() == y.shape() && !repeats;
+    });
+    if (found == operands.end() || found->is_contiguous()) {
+      EXPECT_TRUE(y.is_contiguous()) << to_string(y.shape()) << to_string(y.strides());
+      return;
+    }
+    expect_order(*found, y);
+  }
+  /// Expects that a tensor has no gaps, and its dimensions lie in memory in the order of those of
+  /// `x`, which may have other extents.
+  static void expect_order(const tensor& x, const tensor& y) {
+    std::int64_t size = 1;
+    std::int64_t reach = 1;
+    for (std::size_t d = 0; d < y.rank(); ++d) {
+      size *= y.shape()[d];
+      reach += (y.shape()[d] - 1) * y.strides()[d];
+      for (std::size_t e = 0; e < y.rank(); ++e) {
+        if (y.shape()[d] == 1 || y.shape()[e] == 1) continue;
+        EXPECT_TRUE(x.strides()[d] <= x.strides()[e] || y.strides()[d] >= y.strides()[e])
+            << to_string(y.strides()) << " in the order of " << to_string(x.strides());
+      }
+    }
+    EXPECT_TRUE(size == 0 || reach == size) << to_string(y.strides()) << " has gaps";
   }
   /// Expects that an operation has written nothing but the elements of its result.
   void expect_gaps_untouched(const elements& y) {

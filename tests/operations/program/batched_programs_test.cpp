@@ -62,8 +62,45 @@ TEST_P(batched_programs, say_why_runs_are_not_launched_together) {
   program_builder r;
   const auto w = r.add("w", exp(r.input("u", per_request)));
   const auto part = std::move(r).build({w.slice(1, 0, 3)}, {.max_in_batch = 4});
-  EXPECT_EQ(reason({.what = part, .inputs = {clip}}),
-            "an output is a part of a result, updates an input, or has gaps");
+  EXPECT_EQ(
+      reason({.what = part, .inputs = {clip}}),
+      "an output is a part of a result, updates an input, has gaps, or does not lie in memory "
+      "with axis 0 outermost");
+}
+
+TEST_P(batched_programs, have_results_in_another_order_of_dimensions) {
+  const auto build = [](const auto& step) {
+    program_builder p;
+    const auto y = p.add("y", step(p.input("x", per_request)));
+    return std::move(p).build({y}, {.max_in_batch = 8});
+  };
+  const auto turned = build([](const program_value& x) { return exp(x.permute({0, 2, 1})); });
+  std::vector<sluice::run> runs;
+  std::vector<tensors> expected;
+  for (int i = 0; i < 5; ++i) {
+    const auto x = numbers({2, 3, 7});
+    EXPECT_EQ(prepare_of({.what = turned, .inputs = {tensor_spec::of(x)}}).not_batched, "");
+    expected.push_back({alone(exp(x.permute({0, 2, 1})))});
+    runs.push_back({.what = turned, .inputs = {x}});
+    // A row-major output of the caller takes another batch.
+    if (i > 2) runs.back().outputs = {numbers({2, 7, 3})};
+  }
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto found = answer_of(answers[i]);
+    EXPECT_EQ(found[0].is_contiguous(), i > 2);
+    expect_equal(found, expected[i]);
+  }
+  EXPECT_EQ(launches(), (sizes{3, 2}));
+  // The first index is the innermost one in memory.
+  const auto b = numbers({7, 4});
+  const auto by_columns = build(
+      [&](const program_value& x) { return gemm{.a = x, .b = b, .new_c = layout::column_major}; });
+  const auto rows = tensor_spec::row_major(element_type::f32, {3, 7});
+  EXPECT_EQ(
+      prepare_of({.what = by_columns, .inputs = {rows}}).not_batched,
+      "an output is a part of a result, updates an input, has gaps, or does not lie in memory "
+      "with axis 0 outermost");
 }
 
 TEST_P(batched_programs, write_outputs_that_are_given) {

@@ -202,6 +202,52 @@ TEST_P(epilogue_steps, of_a_convolution_are_a_bias_then_a_residual_then_a_functi
   }
 }
 
+// Activations keep the order of the dimensions, so nothing between the convolutions is copied.
+TEST_P(epilogue_steps, of_a_chain_of_channels_last_convolutions_need_no_copies) {
+  auto generator = make_generator();
+  const auto on_device = [&](const std::vector<float>& elements, const extents& shape) {
+    return alone(sluice::upload{.values = {elements, shape}});
+  };
+  const auto channels_last = [&](const std::vector<float>& elements, const extents& shape) {
+    const auto copy = alone(strided_copy{.x = on_device(elements, shape).permute({0, 2, 3, 1})});
+    return copy.permute({0, 3, 1, 2});
+  };
+  conv2d_description d{.x = {2, 3, 8, 7}, .w = {4, 3, 3, 3}};
+  d.has_bias = true;
+  d.activation = activation::silu;
+  const auto first = random_conv2d(d, generator);
+  d = {.x = output_shape(d), .w = {5, 4, 3, 3}};
+  d.has_bias = d.has_residual = true;
+  d.activation = activation::relu;
+  auto second = random_conv2d(d, generator);
+  const auto hidden = conv2d_reference(first);
+  second.x.assign(hidden.begin(), hidden.end());
+  const auto build = [&](bool fuse) {
+    program_builder p;
+    const auto add_layer = [&](const program_value& x, const conv2d_problem& problem) {
+      const auto filters = problem.description.w[0];
+      const auto y = p.add(conv2d{.x = x, .w = channels_last(problem.w, problem.description.w)});
+      return p.add(add(y, on_device(problem.bias, {filters, 1, 1})));
+    };
+    const auto x = p.add(silu(add_layer(p.input("x"), first)));
+    auto y = p.add(add(add_layer(x, second), p.input("residual")));
+    y = p.add(relu(y));
+    return std::move(p).build({y}, {.fuse = fuse});
+  };
+  const auto x = channels_last(first.x, first.description.x);
+  const auto residual = channels_last(second.residual, output_shape(d));
+  const auto y = result_of(build(true), {x, residual}, 7);
+  expect_near(y, conv2d_reference(second), 1e-3);
+  EXPECT_EQ(y.strides(), residual.strides());
+  const std::vector<tensor_spec> specs{tensor_spec::of(x), tensor_spec::of(residual)};
+  const auto one_by_one = prepare_of({build(false), specs});
+  if (on_host()) {
+    EXPECT_EQ(prepare_of({build(true), specs}).commands, 2U);
+    EXPECT_EQ(one_by_one.commands, 7U);
+  }
+  EXPECT_EQ(results_of({build(false), {x, residual}})[0].strides(), residual.strides());
+}
+
 TEST_P(epilogue_steps, are_computed_alone_where_the_operation_cannot_compute_them) {
   const auto bias = numbers({n});
   const auto stacked = numbers({3, 1, 1});

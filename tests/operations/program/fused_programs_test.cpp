@@ -83,7 +83,9 @@ class element_wise_program {
     // Zeros, infinities and NaN stand among them.
     if (generator_() % 3 == 0)
       numbers = test_.alone(binary{binary_function::divide, numbers, test_.alone(floor(numbers))});
-    return test_.alone(cast{.x = numbers, .type = type});
+    const auto result = test_.alone(cast{.x = numbers, .type = type});
+    if (generator_() % 3 != 0) return result;
+    return test_.alone(strided_copy{.x = result.transposed()}).transposed();
   }
   const typed_value& any() { return values_[generator_() % values_.size()]; }
   /// The last ones are taken more often, so that there are chains.
@@ -246,6 +248,7 @@ TEST_P(fused_programs, equal_their_steps_one_by_one) {
     const auto expected = results_of({one_by_one, inputs});
     ASSERT_EQ(results.size(), expected.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
+      ASSERT_EQ(results[i].strides(), expected[i].strides());
       ASSERT_TRUE(equal_bits(elements(results[i]), elements(expected[i])))
           << "output " << i << " of\n"
           << together.text();

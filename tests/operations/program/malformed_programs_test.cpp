@@ -213,6 +213,25 @@ TEST_P(malformed_programs, are_refused_by_the_view_that_cannot_be) {
   refused_view("broadcast_to([-1])", [](const auto& x) { return x.broadcast_to({-1}); });
 }
 
+// Results lie as their operands do, so a reshape may need a copy.
+TEST_P(malformed_programs, are_refused_by_a_reshape_that_needs_a_copy) {
+  const auto x = numbers({2, 3, 4});
+  const auto build = [](bool copies) {
+    program_builder p;
+    auto y = p.add("y", exp(p.input("x").permute({0, 2, 1})));
+    if (copies) y = p.add("copy", strided_copy{.x = y});
+    return std::move(p).build({p.add("z", negate(y.reshape({2, 12})))});
+  };
+  refused(errc::unsupported,
+          "view 'y.reshape([2, 12])': reshape: a tensor of shape [2, 4, 3] with strides [12, 1, 4] "
+          "cannot be viewed as [2, 12] without a copy; strided_copy makes one",
+          [&] {
+            return sluice::run{build(false), {x}};
+          });
+  EXPECT_EQ(bits(results_of({build(true), {x}})[0]),
+            bits(alone(negate(alone(exp(x.permute({0, 2, 1})))))));
+}
+
 TEST_P(malformed_programs, are_refused_if_a_size_overflows) {
   constexpr std::int64_t huge = std::int64_t{1} << 40;
   refused_step(invalid, "noise", "shape", [](parts& p, auto&) { p.noise_shape = {huge, huge}; });

@@ -74,6 +74,23 @@ TEST_P(run_to_host_test, packs_views) {
   expect_equal({results[0], results[1]}, {of_large.transposed(), of_large});
 }
 
+TEST_P(run_to_host_test, packs_results_in_another_order_of_dimensions) {
+  program_builder p;
+  const auto turned = p.add("turned", negate(p.input("x").permute({2, 0, 1})));
+  const program program = std::move(p).build({turned, p.add("sum", add(turned, 1))});
+  const auto x = numbers({5, 6, 7});
+  const auto result = alone(negate(x.permute({2, 0, 1})));
+  EXPECT_EQ(result.strides(), (extents{1, 42, 7}));
+  const std::vector<tensor> expected{result, alone(add(result, 1))};
+  expect_equal(on_host({program, {x}}), expected);
+  expect_equal(on_host({program, {get(x)}}), expected);
+  const auto elements = get(result).to_vector<float>();
+  const auto original = values(x);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    ASSERT_EQ(elements[i], -original[i % 30 * 7 + i / 30]);
+  }
+}
+
 TEST_P(run_to_host_test, is_prepared_ahead) {
   program_builder p;
   const auto x = p.input("x");
