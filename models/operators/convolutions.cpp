@@ -31,11 +31,28 @@ std::int64_t groups_of(const node& n) {
   return n.attribute("group", std::int64_t{1});
 }
 
+/// Known filters, in the order of the images in memory. A host device copies them once, where each
+/// run would pack them.
+value filters_in_order(const node& n, const value& x, const value& w) {
+  extents channels_last{0};
+  extents channels_first{0, static_cast<std::int64_t>(w.rank()) - 1};
+  for (std::size_t i = 2; i < w.rank(); ++i) {
+    channels_last.push_back(static_cast<std::int64_t>(i));
+    channels_first.push_back(static_cast<std::int64_t>(i) - 1);
+  }
+  channels_last.push_back(1);
+  const auto lies_last = [&](const value& v) {
+    return v.rank() == w.rank() && v.layout().permute(channels_last).is_contiguous();
+  };
+  if (!w.known() || x.layout().is_contiguous() || !lies_last(x) || lies_last(w)) return w;
+  return n.add(strided_copy{.x = w.permute(channels_last)}).permute(channels_first);
+}
+
 results import_conv(const node& n) {
   const auto& x = n.input(0);
   const auto w = read_filters(n, x, n.input(1));
   return n.add(convolution{.x = x,
-                           .w = n.input(1),
+                           .w = filters_in_order(n, x, n.input(1)),
                            .bias = n.optional_input(2),
                            .strides = w.strides,
                            .before = w.before,
@@ -65,7 +82,7 @@ results import_transposed_convolution(const node& n) {
     }
   }
   return n.add(transposed_convolution{.x = x,
-                                      .w = n.input(1),
+                                      .w = filters_in_order(n, x, n.input(1)),
                                       .bias = n.optional_input(2),
                                       .strides = w.strides,
                                       .before = w.before,

@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/seam.hpp"
+#include "operations/core/memory_order.hpp"
 
 #include <sluice/operations/inference.hpp>
 
 #include <algorithm>
 
 namespace sluice {
-namespace {
-
-/// The properties of a new tensor in row-major order of the dimensions `order`, or of all in turn.
-tensor_spec without_gaps(element_type type, const extents& shape, const extents& order) {
-  auto spec = tensor_spec::row_major(type, shape);
-  if (order.empty()) return spec;
-  extents ordered;
-  for (const auto axis : order) ordered.push_back(shape[static_cast<std::size_t>(axis)]);
-  const auto strides = detail::row_major_strides(ordered);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    spec.strides[static_cast<std::size_t>(order[i])] = strides[i];
-  }
-  return spec;
-}
-
-}  // namespace
-
 inference::inference(std::span<use> uses, std::span<const named_operand> operands) noexcept
     : uses_(uses) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -117,7 +100,7 @@ const tensor_spec& inference::result(const operand& output, element_type type, c
   u.stated = true;
   if (!u.spec) {
     try {
-      return u.spec.emplace(without_gaps(type, shape, order));
+      return u.spec.emplace(operations::spec_in_order(type, shape, order));
     } catch (const error& e) {
       throw refusal(output, e.what());
     }
@@ -151,7 +134,7 @@ const tensor_spec& inference::pack(const operand& operand, const extents& shape,
                                    const extents& order) {
   auto& u = use_of(operand);
   try {
-    u.spec = without_gaps(require(operand).type, shape, order);
+    u.spec = operations::spec_in_order(require(operand).type, shape, order);
   } catch (const error& e) {
     if (e.code() != errc::invalid_argument) throw;
     throw refusal(operand, "has no packed copy: ", e.what());

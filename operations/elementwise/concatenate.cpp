@@ -21,13 +21,6 @@ struct concatenating_call : operations::concatenate_call {
   [[nodiscard]] launch_facts facts() const noexcept { return {.sizes = {rows, row_bytes, pieces}}; }
 };
 
-/// The dimensions in the order of memory, the outermost one first.
-extents dimensions_of(const tensor_spec& s) {
-  auto order = operations::memory_order(s);
-  for (auto d = order.size(); d < s.rank(); ++d) order.push_back(static_cast<std::int64_t>(d));
-  return order;
-}
-
 /// The same order with a new dimension `axis` at this position.
 extents with_dimension(const extents& order, std::size_t axis) {
   extents wider;
@@ -53,8 +46,8 @@ template <class Operation>
 concatenating_call infer_pieces(const Operation& op, inference& inference, std::size_t axis,
                                 const extents& shape, bool is_stack) {
   const auto& first = *inference.given(op.x.front());
-  const auto new_order =
-      is_stack ? with_dimension(dimensions_of(first), axis) : dimensions_of(first);
+  const auto new_order = is_stack ? with_dimension(operations::dimensions_in_memory(first), axis)
+                                  : operations::dimensions_in_memory(first);
   const auto& y = inference.result(op.y, first.type, shape, new_order);
   concatenating_call call;
   call.pieces = static_cast<std::int32_t>(op.x.size());
@@ -62,10 +55,10 @@ concatenating_call infer_pieces(const Operation& op, inference& inference, std::
     for (const auto& u : inference.uses()) inference.ignore(*u.operand.value);
     return call;
   }
-  auto order = dimensions_of(y);
+  auto order = operations::dimensions_in_memory(y);
   if (!operations::lies_in(y, order)) {
     inference.pack(op.y);
-    order = dimensions_of(y);
+    order = operations::dimensions_in_memory(y);
   }
   const auto x_order = is_stack ? without_dimension(order, axis) : order;
   const auto position = static_cast<std::size_t>(

@@ -83,41 +83,6 @@ std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t r
   return static_cast<std::size_t>(axis < 0 ? axis + dimensions : axis);
 }
 
-bool lies_in(const tensor_spec& s, const extents& order) {
-  std::int64_t step = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    const auto d = static_cast<std::size_t>(order[i]);
-    if (s.shape[d] != 1 && s.strides[d] != step) return false;
-    step *= s.shape[d];
-  }
-  return true;
-}
-
-extents memory_order(const tensor_spec& s) {
-  return memory_order(s.shape, {&s});
-}
-
-extents memory_order(const extents& shape, std::initializer_list<const tensor_spec*> operands) {
-  const auto is_model = [&](const tensor_spec* s) {
-    if (s->shape != shape) return false;
-    for (std::size_t d = 0; d < s->rank(); ++d) {
-      if (s->strides[d] == 0 && s->shape[d] > 1) return false;
-    }
-    return true;
-  };
-  const auto* const found = std::find_if(operands.begin(), operands.end(), is_model);
-  if (found == operands.end() || (*found)->is_contiguous()) return {};
-  const auto& strides = (*found)->strides;
-  extents order;
-  for (std::size_t d = 0; d < shape.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
-  std::sort(order.data(), order.data() + order.size(), [&](std::int64_t a, std::int64_t b) {
-    const auto a_stride = strides[static_cast<std::size_t>(a)];
-    const auto b_stride = strides[static_cast<std::size_t>(b)];
-    return a_stride != b_stride ? a_stride > b_stride : a < b;
-  });
-  return order;
-}
-
 strided_dimensions merged(const extents& shape, const extents* strides, std::size_t operands) {
   strided_dimensions result;
   // Beside an extent of 0, the product of the others may overflow.

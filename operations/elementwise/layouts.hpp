@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/core/memory_order.hpp"
 #include "operations/elementwise/element_number.hpp"
 #include "operations/elementwise/strided_map.hpp"
 
@@ -11,7 +12,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -81,17 +81,6 @@ struct number_input {
 /// The dimension that `axis` names, counted from the last one if it is negative.
 /// @throws error `invalid_argument` with the name `name` if there is none
 [[nodiscard]] std::size_t dimension_of(std::string_view name, std::int64_t axis, std::size_t rank);
-
-/// Whether the elements lie without gaps, with the dimensions in this order.
-[[nodiscard]] bool lies_in(const tensor_spec& s, const extents& order);
-
-/// The dimensions in the order of memory, the outermost one first: the `order` of a new result that
-/// lies as `s` does. None, which stands for row-major, if `s` is contiguous or repeats elements.
-[[nodiscard]] extents memory_order(const tensor_spec& s);
-/// Likewise of a new result of the shape `shape`, which lies as the first operand of this shape
-/// without repeated elements does; in row-major order if there is none.
-[[nodiscard]] extents memory_order(const extents& shape,
-                                   std::initializer_list<const tensor_spec*> operands);
 
 /// Dimensions with the strides of several operands.
 struct strided_dimensions {

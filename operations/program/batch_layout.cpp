@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/batch_layout.hpp"
 
+#include "operations/core/memory_order.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/stacked_runs.hpp"
 
@@ -50,14 +51,18 @@ std::vector<std::int64_t> steps_of(const program_graph& graph,
   return steps;
 }
 
-std::size_t rows_of(const tensor_spec& spec, std::size_t axis) noexcept {
+std::size_t rows_of(const tensor_spec& spec, std::size_t axis) {
   std::size_t rows = 1;
-  for (std::size_t i = 0; i < axis; ++i) rows *= static_cast<std::size_t>(spec.shape[i]);
+  if (axis == 0) return rows;
+  for (const auto d : dimensions_in_memory(spec)) {
+    if (d == static_cast<std::int64_t>(axis)) break;
+    rows *= static_cast<std::size_t>(spec.shape[static_cast<std::size_t>(d)]);
+  }
   return rows;
 }
 
 batch_layout::part part_of(std::size_t number, std::size_t external, const tensor_spec& place,
-                           std::size_t axis) noexcept {
+                           std::size_t axis) {
   const auto rows = rows_of(place, axis);
   return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(external), axis, rows,
           place.bytes() / rows};
@@ -99,9 +104,10 @@ void add_places(const program_graph& graph, const program_inference& alone, batc
   const auto place = infer_new_outputs(graph, layout.input_specs);
   require_parts(graph, place);
   std::vector<given_output> full_outputs;
-  for (const auto value : graph.outputs()) {
-    const auto& result = place.values[value].layout;
-    full_outputs.push_back({.spec = tensor_spec::row_major(result.type(), result.shape())});
+  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
+    const auto& result = place.values[graph.outputs()[i]].layout;
+    const auto order = memory_order(spec_of_output(graph, alone, i));
+    full_outputs.push_back({.spec = spec_in_order(result.type(), result.shape(), order)});
   }
   auto full_run = std::make_shared<const program_inference>(
       infer_program(graph, layout.input_specs, {}, full_outputs));
@@ -153,9 +159,6 @@ batch_layout layout_of(const program_graph& graph, std::shared_ptr<const program
 
 std::optional<std::vector<tensor_spec>> padded_inputs(const program_graph& graph,
                                                       const program_inference& alone) {
-  for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
-    if (!spec_of_output(graph, alone, i).is_contiguous()) return std::nullopt;
-  }
   auto inputs = alone.inputs;
   const auto steps = steps_of(graph, inputs);
   std::size_t bytes = 0;
@@ -178,7 +181,9 @@ bool has_layout(const program_graph& graph, const program_inference& alone,
                 const std::vector<tensor_spec>& inputs, const batch_layout& layout) {
   if (layout.externals != alone.uses.size() || layout.input_specs != inputs) return false;
   return std::all_of(layout.outputs.begin(), layout.outputs.end(), [&](const auto& part) {
-    return part.external == external_of_output(graph, alone, part.number);
+    const auto place = spec_of_output(graph, *layout.full_run, part.number);
+    return part.external == external_of_output(graph, alone, part.number) &&
+           lies_in(spec_of_output(graph, alone, part.number), dimensions_in_memory(place));
   });
 }
 

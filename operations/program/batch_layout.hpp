@@ -17,7 +17,7 @@ namespace sluice::operations {
 ///
 /// Each run has a place of the same size. An input or output that is padded along an axis consists
 /// of rows, which begin where those of the place begin: the elements behind one index of the axes
-/// in front of it.
+/// in front of it in memory.
 struct batch_layout {
   /// An input or output of which each run has a part.
   struct part {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/stacked_runs.hpp"
 
-#include "operations/elementwise/layouts.hpp"
+#include "operations/core/memory_order.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/run_axes.hpp"
 
@@ -36,7 +36,7 @@ bool has_parts(const tensor_spec& spec) {
 /// Whether the elements have no gaps, and those of an index of axis 0 lie together.
 bool has_parts_in_order(const tensor_spec& spec) {
   if (has_parts(spec)) return true;
-  const auto order = memory_order(spec);
+  const auto order = dimensions_in_memory(spec);
   return !order.empty() && spec.size() != 0 && lies_in(spec, order) &&
          (spec.shape[0] == 1 || order[0] == 0);
 }
