@@ -18,7 +18,9 @@ program make_program(const patch_weights& weights) {
                                                   .scale = p.constant("scale", weights.scale),
                                                   .bias = p.constant("offset", weights.offset),
                                                   .axis = 0});
-  const auto features = p.add("features", conv2d{.x = colours.reshape({1, 3, size, size}),
+  // The colours lie side by side until here. The filters have them one behind the other.
+  const auto planes = p.add("planes", strided_copy{.x = colours});
+  const auto features = p.add("features", conv2d{.x = planes.reshape({1, 3, size, size}),
                                                  .w = p.constant("filters", weights.filters),
                                                  .bias = p.constant("bias", weights.bias),
                                                  .geometry = {.stride = {.h = patch, .w = patch}}});

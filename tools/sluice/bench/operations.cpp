@@ -319,6 +319,7 @@ class operation_suite {
                                              .bias = random_tensor(session_, {3}),
                                              .axis = 1,
                                              .type = sizes_.type});
+    value = builder.add("planes", strided_copy{.x = value});
     const auto steps = std::move(builder).build({value});
     paired_rounds ways(
         run_, "images",
