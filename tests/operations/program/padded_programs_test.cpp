@@ -2,6 +2,7 @@
 // Runs of a program with different extents that are launched together.
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/program_graph.hpp"
+#include "operations/program/stacked_runs.hpp"
 #include "tests/operations/program/batched_programs.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -271,6 +272,18 @@ TEST_F(padded_layouts, have_a_row_for_each_index_in_front_of_the_axis) {
   const auto transposed = twice([](const program_value& x) { return x.transposed(); });
   // The result lies as the input does: its padded axis is in front of the others in memory.
   EXPECT_EQ(layout_of(transposed, {3, 63, 5})->outputs[0].rows, 3U);
+}
+
+TEST_F(padded_layouts, have_results_of_several_runs_in_the_order_of_one) {
+  const auto transposed = twice([](const program_value& x) { return x.transposed(); });
+  const auto found = layout_of(transposed, {3, 63, 5});
+  for (const std::size_t count : {1, 4}) {
+    const auto runs = operations::stacked_runs(*transposed.graph(), *found->full_run, count);
+    const auto& written = runs.written[runs.memory_of_output[0]];
+    EXPECT_EQ(written.spec.shape, (extents{3 * static_cast<std::int64_t>(count), 5, 64}));
+    EXPECT_EQ(written.spec.strides, (extents{320, 1, 5}));
+    EXPECT_TRUE(written.result) << "the step writes it without a copy";
+  }
 }
 
 TEST_F(padded_layouts, are_only_of_outputs_that_depend_in_one_axis) {
