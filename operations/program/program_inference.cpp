@@ -2,6 +2,7 @@
 #include "operations/program/program_inference.hpp"
 
 #include "operations/core/work.hpp"
+#include "operations/program/output_layout.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/operations/host_bytes.hpp>
@@ -198,6 +199,7 @@ void infer_step(const program_graph& graph, std::uint32_t number, const program_
       }
       output.spec = given;
     }
+    lie_as_output(graph, number, inferred.outputs, specs, bound, step_inference);
   });
 }
 

@@ -91,6 +91,44 @@ TEST_P(run_to_host_test, packs_results_in_another_order_of_dimensions) {
   }
 }
 
+// The last step writes the memory that is downloaded, or that of a given output, in its order.
+TEST_P(run_to_host_test, needs_no_copies_of_results_in_another_order_of_dimensions) {
+  program_builder p;
+  const auto x = p.input("x");
+  const program program = std::move(p).build({p.add("turned", exp(x.permute({2, 0, 1})))});
+  const auto input = numbers({5, 6, 7});
+  const auto expected = alone(exp(input.permute({2, 0, 1})));
+  const auto commands = [&](sluice::prepare request) {
+    request.what = program;
+    request.inputs = {tensor_spec::of(input)};
+    return prepare_of(std::move(request));
+  };
+  const auto row_major = tensor_spec::row_major(element_type::f32, {7, 5, 6});
+  EXPECT_EQ(commands({}).outputs[0].strides, expected.strides());
+  EXPECT_EQ(commands({.to_host = true}).outputs[0].strides, row_major.strides);
+  for (const auto& request :
+       {sluice::prepare{.to_host = true}, sluice::prepare{.outputs = {row_major}},
+        sluice::prepare{.outputs = {tensor_spec::of(expected)}}}) {
+    EXPECT_EQ(commands(request).commands, commands({}).commands);
+    EXPECT_EQ(commands(request).scratch_bytes, 0U);
+  }
+  const auto output = numbers({7, 5, 6});
+  EXPECT_EQ(results_of({program, {input}, {output}})[0], output);
+  EXPECT_EQ(bits(output), bits(expected));
+  expect_equal(on_host({program, {input}}), {expected});
+  // A view of the result must not depend on its output.
+  program_builder q;
+  const auto turned = q.add("turned", exp(q.input("x").transposed()));
+  (void)turned.permute({1, 0}).reshape({-1});
+  const auto viewed = std::move(q).build({turned});
+  const auto square = numbers({4, 4});
+  expect_equal(on_host({viewed, {square}}), {alone(exp(square.transposed()))});
+  // Elements with gaps are copied at the end.
+  const auto gaps = numbers({7, 5, 12}).slice(2, 0, 12, 2);
+  EXPECT_EQ(results_of({program, {input}, {gaps}})[0], gaps);
+  EXPECT_EQ(bits(gaps), bits(expected));
+}
+
 TEST_P(run_to_host_test, is_prepared_ahead) {
   program_builder p;
   const auto x = p.input("x");
