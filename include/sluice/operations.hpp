@@ -55,6 +55,7 @@
 #include <sluice/operations/rotary_embedding.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/scalar.hpp>
+#include <sluice/operations/scaled_gemm.hpp>
 #include <sluice/operations/scatter.hpp>
 #include <sluice/operations/sort.hpp>
 #include <sluice/operations/spectral.hpp>

@@ -120,18 +120,22 @@ std::optional<operations::blas_matrix> operations::stored_by_columns(const tenso
   return blas_matrix{.leading = leading(columns, stride(s, 1), rows), .transposed = false};
 }
 
+void operations::require_matrix(const inference& inference, const operand& operand,
+                                const tensor_spec& s) {
+  if (s.rank() >= matrix_rank) return;
+  throw inference.refusal(operand, "has the shape ", s.shape, ", which is no matrix");
+}
+
 operations::gemm_call operations::infer(const gemm& op, inference& inference) {
-  require_enumerator("new_c", op.new_c, layout::column_major);
   require_enumerator("math", op.math, math_mode::tf32);
   const auto matrix = [&](const operand& operand) -> const tensor_spec& {
     const auto& s = inference.require(operand);
     if (!is_supported(s.type)) {
       throw inference.refusal(operand, "is of type ", s.type,
-                              ", but gemm takes u8, i8, f16, bf16, f32, f64, c64 and c128");
+                              ", but gemm takes u8, i8, f16, bf16, f32, f64, c64 and c128",
+                              is_float8(s.type) ? "; scaled_gemm takes e4m3 and e5m2" : "");
     }
-    if (s.rank() < matrix_rank) {
-      throw inference.refusal(operand, "has the shape ", s.shape, ", which is no matrix");
-    }
+    require_matrix(inference, operand, s);
     return s;
   };
   const auto& a = matrix(op.a);
@@ -145,6 +149,19 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
     require_factor("alpha", op.alpha, 1, 1);
     require_factor("beta", op.beta, 0, 1);
   }
+  gemm_call call{.type = a.type,
+                 .c_type = type_of_c(op, inference, a.type),
+                 .may_use_tf32 = op.math == math_mode::tf32 && a.type == element_type::f32,
+                 .alpha = factor(op.alpha, a.type, "alpha"),
+                 .beta = factor(op.beta, a.type, "beta")};
+  infer_products({op.a, op.b, op.c, op.new_c}, inference, call);
+  return call;
+}
+
+void operations::infer_products(const product_members& op, inference& inference, gemm_call& call) {
+  require_enumerator("new_c", op.new_c, layout::column_major);
+  const auto& a = inference.require(op.a);
+  const auto& b = inference.require(op.b);
   if (extent(b, 0) != extent(a, 1)) {
     throw inference.refusal(op.b, "has the shape ", b.shape, ", but needs ",
                             std::to_string(extent(a, 1)), " rows, as many as a of shape ", a.shape,
@@ -156,15 +173,9 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
     throw inference.refusal(op.b, "has the shape ", b.shape,
                             ", whose leading dimensions do not fit a's ", a.shape);
   }
-
-  gemm_call call{.type = a.type,
-                 .c_type = type_of_c(op, inference, a.type),
-                 .may_use_tf32 = op.math == math_mode::tf32 && a.type == element_type::f32,
-                 .m = extent(a, 0),
-                 .n = extent(b, 1),
-                 .k = extent(a, 1),
-                 .alpha = factor(op.alpha, a.type, "alpha"),
-                 .beta = factor(op.beta, a.type, "beta")};
+  call.m = extent(a, 0);
+  call.n = extent(b, 1);
+  call.k = extent(a, 1);
   if (call.beta != 0.0) inference.update(op.c);
   extents shape = stack;
   shape.push_back(call.m);
@@ -183,7 +194,7 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
   if (c.size() == 0) {
     inference.ignore(op.c);
     call.count = 0;
-    return call;
+    return;
   }
   for (const auto extent : stack) call.count *= extent;
 
@@ -220,7 +231,6 @@ operations::gemm_call operations::infer(const gemm& op, inference& inference) {
     call.second.transposed = !call.second.transposed;
     call.c.transposed = false;
   }
-  return call;
 }
 
 std::size_t operations::most_in_batch(const gemm_call& call) noexcept {

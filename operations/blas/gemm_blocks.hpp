@@ -128,8 +128,17 @@ struct product_epilogue {
   operations::epilogue_addresses addresses{};
 };
 
-/// Computes products of f16 or bf16 in f32.
-void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
-                    const product_epilogue& epilogue);
+/// Products of factors of 8 or 16 bits, which are computed in f32.
+struct converted_product {
+  const gemm_call& call;
+  const void* first = nullptr;
+  const void* second = nullptr;
+  void* c = nullptr;
+  element_type first_type = element_type::f16;
+  element_type second_type = element_type::f16;
+  float alpha = 1;  ///< instead of that of the call
+};
+/// Computes such products.
+void compute_converted(const converted_product& product, const product_epilogue& epilogue);
 
 }  // namespace sluice::host

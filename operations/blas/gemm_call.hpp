@@ -73,6 +73,18 @@ struct gemm_call {
 /// The largest number of such products in a batch: those that do not fill a GPU alone.
 [[nodiscard]] std::size_t most_in_batch(const gemm_call& call) noexcept;
 
+/// The members of an operation that multiplies matrices, with the meaning that they have in `gemm`.
+struct product_members {
+  const operand& a;
+  const operand& b;
+  const operand& c;
+  layout new_c = layout::row_major;
+};
+/// Refuses an operand that is no matrix and no stack of matrices.
+void require_matrix(const inference& inference, const operand& operand, const tensor_spec& s);
+/// Infers shapes and layouts of products. The call has the types and the factors.
+void infer_products(const product_members& members, inference& inference, gemm_call& call);
+
 /// Infers `op`; see `gemm`.
 [[nodiscard]] gemm_call infer(const gemm& op, inference& inference);
 

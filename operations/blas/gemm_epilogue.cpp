@@ -22,6 +22,10 @@ using operations::gemm_call;
 using operations::gemm_epilogue_call;
 using operations::matrix_rank;
 
+bool is_16_bit_type(element_type type) noexcept {
+  return type == element_type::f16 || type == element_type::bf16;
+}
+
 /// What the bias of a result `c` has numbers for.
 /// @param is_swapped the call computes the transpose of C
 bias_axis axis_of(const inference& inference, const operand& operand, const tensor_spec& bias,
@@ -61,66 +65,65 @@ blas_matrix place_residual(inference& inference, const operand& operand, const t
   return place().value();
 }
 
-/// The part of an epilogue that cuBLASLt computes with the products. It adds a bias of the rows,
-/// then applies a function, or adds a matrix. Its tanh is only good enough for 16 bits.
+/// The part of an epilogue that cuBLASLt computes with the products; empty if that saves nothing.
 fused_key fused_part(const gemm_call& p, const epilogue_call& e) {
-  const bool is_16_bit = p.c_type == element_type::f16 || p.c_type == element_type::bf16;
+  const bool is_16_bit = is_16_bit_type(p.c_type);
   if (!p.multiplies || (!is_16_bit && p.c_type != element_type::f32)) return {};
   if (p.count > std::numeric_limits<std::int32_t>::max()) return {};
-  const bool adds_bias = e.bias == bias_axis::row;
-  const bool has_sum = adds_bias || e.bias == bias_axis::none;
-  const bool applies = has_sum && (e.function == activation::relu ||
-                                   (e.function == activation::gelu_tanh && is_16_bit));
-  const bool adds_residual =
-      has_sum && e.has_residual && e.function == activation::none && p.beta == 0.0;
-  if (!adds_bias && !applies && !adds_residual) return {};
-  gemm_epilogue_call call{.products = p,
-                          .epilogue = e,
-                          .key = {.m = p.m,
-                                  .n = p.n,
-                                  .k = p.k,
-                                  .count = p.count,
-                                  .first_leading = p.first.leading,
-                                  .first_distance = p.first.distance,
-                                  .second_leading = p.second.leading,
-                                  .second_distance = p.second.distance,
-                                  .c_leading = p.c.leading,
-                                  .c_distance = p.c.distance,
-                                  .residual_leading = adds_residual ? e.residual_leading : 0,
-                                  .residual_distance = adds_residual ? e.residual_distance : 0,
-                                  .type = static_cast<std::int32_t>(p.type),
-                                  .c_type = static_cast<std::int32_t>(p.c_type),
-                                  .first_is_transposed = p.first.transposed ? 1 : 0,
-                                  .second_is_transposed = p.second.transposed ? 1 : 0,
-                                  .may_use_tf32 = p.may_use_tf32 ? 1 : 0,
-                                  .adds_bias = adds_bias ? 1 : 0,
-                                  .function = applies ? static_cast<std::int32_t>(e.function) : 0,
-                                  .adds_residual = adds_residual ? 1 : 0}};
+  auto key = operations::product_key(p);
+  operations::add_fused_part(key, p, e);
+  if (key.adds_bias == 0 && key.function == 0 && key.adds_residual == 0) return {};
   // A part of it saves no time, but a 16-bit sum its rounding.
-  if (!is_16_bit && !call.remaining().is_empty()) return {};
-  return call.key;
+  if (!is_16_bit && !operations::remaining_epilogue(e, key).is_empty()) return {};
+  return key;
 }
 
 }  // namespace
 
-operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, inference& inference) {
-  require_enumerator("activation", op.activation, activation::tanh);
-  gemm_epilogue_call call{.products = infer(op, inference)};
-  const auto& p = call.products;
-  if (p.is_integer()) {
-    throw invalid_argument(op.bias       ? "bias"
-                           : op.residual ? "residual"
-                                         : "activation",
-                           "is given, but a and b are integers");
-  }
-  if (op.activation != activation::none && is_complex(p.c_type)) {
-    throw invalid_argument("activation",
-                           "is given, but c is of type " + std::string(to_string(p.c_type)));
-  }
+operations::fused_key operations::product_key(const gemm_call& p) noexcept {
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .count = p.count,
+          .first_leading = p.first.leading,
+          .first_distance = p.first.distance,
+          .second_leading = p.second.leading,
+          .second_distance = p.second.distance,
+          .c_leading = p.c.leading,
+          .c_distance = p.c.distance,
+          .type = static_cast<std::int32_t>(p.type),
+          .c_type = static_cast<std::int32_t>(p.c_type),
+          .first_is_transposed = p.first.transposed ? 1 : 0,
+          .second_is_transposed = p.second.transposed ? 1 : 0,
+          .may_use_tf32 = p.may_use_tf32 ? 1 : 0};
+}
+
+void operations::add_fused_part(fused_key& key, const gemm_call& p,
+                                const epilogue_call& e) noexcept {
+  // cuBLASLt adds a bias of the rows, then applies a function, or adds a matrix. Its tanh is only
+  // good enough for 16 bits.
+  const bool adds_bias = e.bias == bias_axis::row;
+  const bool has_sum = adds_bias || e.bias == bias_axis::none;
+  const bool applies =
+      has_sum && (e.function == activation::relu ||
+                  (e.function == activation::gelu_tanh && is_16_bit_type(p.c_type)));
+  const bool adds_residual =
+      has_sum && e.has_residual && e.function == activation::none && p.beta == 0.0;
+  key.adds_bias = adds_bias ? 1 : 0;
+  key.function = applies ? static_cast<std::int32_t>(e.function) : 0;
+  key.adds_residual = adds_residual ? 1 : 0;
+  if (!adds_residual) return;
+  key.residual_leading = e.residual_leading;
+  key.residual_distance = e.residual_distance;
+}
+
+operations::inferred_epilogue operations::infer_epilogue(const epilogue_members& op,
+                                                         inference& inference, const gemm_call& p) {
   const auto& c = inference.require(op.c);
   const auto* const bias = inference.given(op.bias);
   const auto* const residual = inference.given(op.residual);
-  auto& e = call.epilogue;
+  inferred_epilogue result;
+  auto& e = result.call;
   if (bias != nullptr) {
     require_same_type(inference, op.bias, *bias, p.c_type, "c");
     e.bias = axis_of(inference, op.bias, *bias, c, p.swapped);
@@ -135,7 +138,7 @@ operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, infere
   if (c.size() == 0) {
     inference.ignore(op.bias);
     inference.ignore(op.residual);
-    return call;
+    return result;
   }
   e.rows = p.m;
   e.columns = p.n;
@@ -163,7 +166,28 @@ operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, infere
   for (const auto* factor : {&op.a, &op.b}) {
     is_aligned = is_aligned && inference.require(*factor).alignment >= fused_alignment;
   }
-  if (is_aligned) call.key = fused_part(p, e);
+  result.is_aligned = is_aligned;
+  return result;
+}
+
+operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, inference& inference) {
+  require_enumerator("activation", op.activation, activation::tanh);
+  gemm_epilogue_call call{.products = infer(op, inference)};
+  const auto& p = call.products;
+  if (p.is_integer()) {
+    throw invalid_argument(op.bias       ? "bias"
+                           : op.residual ? "residual"
+                                         : "activation",
+                           "is given, but a and b are integers");
+  }
+  if (op.activation != activation::none && is_complex(p.c_type)) {
+    throw invalid_argument("activation",
+                           "is given, but c is of type " + std::string(to_string(p.c_type)));
+  }
+  const auto [epilogue, is_aligned] = infer_epilogue(
+      epilogue_members{op.a, op.b, op.c, op.bias, op.residual, op.activation}, inference, p);
+  call.epilogue = epilogue;
+  if (is_aligned) call.key = fused_part(p, epilogue);
   return call;
 }
 

@@ -39,6 +39,21 @@ struct fused_key {
   [[nodiscard]] bool is_empty() const noexcept { return count == 0; }
 };
 
+/// Products without an epilogue as a key.
+[[nodiscard]] fused_key product_key(const gemm_call& products) noexcept;
+/// Adds the part of an epilogue to a key that cuBLASLt computes with the products.
+void add_fused_part(fused_key& key, const gemm_call& products,
+                    const epilogue_call& epilogue) noexcept;
+/// The part of an epilogue that cuBLASLt does not compute.
+[[nodiscard]] inline epilogue_call remaining_epilogue(const epilogue_call& epilogue,
+                                                      const fused_key& key) noexcept {
+  auto rest = epilogue;
+  if (key.adds_bias != 0) rest.bias = bias_axis::none;
+  if (key.function != 0) rest.function = activation::none;
+  if (key.adds_residual != 0) rest.has_residual = false;
+  return rest;
+}
+
 /// Products with an epilogue.
 struct gemm_epilogue_call {
   gemm_call products{};
@@ -47,11 +62,7 @@ struct gemm_epilogue_call {
 
   /// The part of the epilogue that cuBLASLt does not compute.
   [[nodiscard]] epilogue_call remaining() const noexcept {
-    auto rest = epilogue;
-    if (key.adds_bias != 0) rest.bias = bias_axis::none;
-    if (key.function != 0) rest.function = activation::none;
-    if (key.adds_residual != 0) rest.has_residual = false;
-    return rest;
+    return remaining_epilogue(epilogue, key);
   }
   [[nodiscard]] launch_facts facts() const noexcept {
     auto result = products.facts();
@@ -59,6 +70,25 @@ struct gemm_epilogue_call {
     return result;
   }
 };
+
+/// The members of an operation that multiplies matrices with an epilogue, with the meaning that
+/// they have in `gemm`.
+struct epilogue_members {
+  const operand& a;
+  const operand& b;
+  const operand& c;
+  const operand& bias;
+  const operand& residual;
+  sluice::activation activation = sluice::activation::none;
+};
+/// An epilogue of products that are inferred.
+struct inferred_epilogue {
+  epilogue_call call{};
+  bool is_aligned = false;  ///< all operands are, as cuBLASLt needs them
+};
+/// Infers the epilogue of `products`. It is empty if C is.
+[[nodiscard]] inferred_epilogue infer_epilogue(const epilogue_members& members,
+                                               inference& inference, const gemm_call& products);
 
 /// Infers a gemm with a bias, an activation or a residual.
 [[nodiscard]] gemm_epilogue_call infer_epilogue(const gemm& op, inference& inference);

@@ -88,6 +88,20 @@ void run(const gemm_call& call, const launch_of<gemm>& launch, const product_epi
       epilogue);
 }
 
+void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
+                    const product_epilogue& epilogue) {
+  const auto* const a = launch.get<const void>(&gemm::a);
+  const auto* const b = launch.get<const void>(&gemm::b);
+  compute_converted({.call = call,
+                     .first = call.swapped ? b : a,
+                     .second = call.swapped ? a : b,
+                     .c = launch.get<void>(&gemm::c),
+                     .first_type = call.type,
+                     .second_type = call.type,
+                     .alpha = static_cast<float>(call.alpha.real())},
+                    epilogue);
+}
+
 /// Computes products, and their epilogue if there is one.
 void multiply_all(const gemm_call& call, const launch_of<gemm>& launch,
                   const product_epilogue& epilogue) {

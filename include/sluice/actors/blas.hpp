@@ -6,6 +6,7 @@
 #include <sluice/envelope/kernel_trace.hpp>
 #include <sluice/export.hpp>
 #include <sluice/operations/blas.hpp>
+#include <sluice/operations/scaled_gemm.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -28,9 +29,10 @@ struct request_reply<blas_gemm<T>> {
   std::size_t size_;
 };
 
-/// The library actor for dense linear algebra: cuBLAS on a GPU, OpenBLAS on the host. Takes `gemm`,
-/// which is answered with a tensor, and `sgemm` and `dgemm`, which are answered with a reference.
-using blas_actor = operation_actor<gemm, sgemm, dgemm>;
+/// The library actor for dense linear algebra: cuBLAS on a GPU, OpenBLAS on the host. Takes `gemm`
+/// and `scaled_gemm`, which are answered with a tensor, and `sgemm` and `dgemm`, which are answered
+/// with a reference.
+using blas_actor = operation_actor<gemm, scaled_gemm, sgemm, dgemm>;
 
 /// Starts a blas actor with lanes of its own on `service`
 /// (`device_service_options::lanes_per_actor`), each with a thread of its own. Slow: makes the
@@ -42,4 +44,5 @@ using blas_actor = operation_actor<gemm, sgemm, dgemm>;
 
 }  // namespace sluice
 
-SLUICE_MESSAGES(sluice_blas, 1200, sluice::blas_actor, sluice::gemm, sluice::sgemm, sluice::dgemm)
+SLUICE_MESSAGES(sluice_blas, 1200, sluice::blas_actor, sluice::gemm, sluice::sgemm, sluice::dgemm,
+                sluice::scaled_gemm)

@@ -40,7 +40,7 @@ enum class transpose : std::uint8_t { no, yes };
 /// | i8, u8 | i8 | i32 | i32 |
 ///
 /// Of integers, alpha is 1, beta is 0 or 1, and there is no bias, activation or residual. C is
-/// exact if no part of a sum leaves the range of i32.
+/// exact if no part of a sum leaves the range of i32. `scaled_gemm` takes e4m3 and e5m2.
 ///
 /// The bias and the residual are of the type of C. The bias has one number for each column of C, in
 /// the shape [n] or [1, n], one for each row, [m, 1], or one for all, [1] or [1, 1]. It is the same

@@ -13,6 +13,10 @@ using operations::fused_key;
 
 cudaDataType type_of(std::int32_t type) noexcept {
   switch (static_cast<element_type>(type)) {
+    case element_type::e4m3:
+      return CUDA_R_8F_E4M3;
+    case element_type::e5m2:
+      return CUDA_R_8F_E5M2;
     case element_type::f16:
       return CUDA_R_16F;
     case element_type::bf16:
@@ -20,6 +24,10 @@ cudaDataType type_of(std::int32_t type) noexcept {
     default:
       return CUDA_R_32F;
   }
+}
+bool is_float8(std::int32_t type) noexcept {
+  return static_cast<element_type>(type) == element_type::e4m3 ||
+         static_cast<element_type>(type) == element_type::e5m2;
 }
 std::int64_t size_of_type(std::int32_t type) noexcept {
   return static_cast<std::int64_t>(size_of(static_cast<element_type>(type)));
@@ -53,7 +61,8 @@ cublasLtEpilogue_t epilogue_of(const fused_key& key) noexcept {
   }
 }
 
-cublasLtMatmulDescOpaque_t describe(const fused_key& key, const void* bias) {
+cublasLtMatmulDescOpaque_t describe(const fused_key& key, const float8_factors& factors,
+                                    const fused_operands& operands) {
   cublasLtMatmulDescOpaque_t description{};
   const auto computation =
       key.may_use_tf32 != 0 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -69,8 +78,27 @@ cublasLtMatmulDescOpaque_t describe(const fused_key& key, const void* bias) {
   set(CUBLASLT_MATMUL_DESC_TRANSA, transposition(key.first_is_transposed));
   set(CUBLASLT_MATMUL_DESC_TRANSB, transposition(key.second_is_transposed));
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key));
-  if (key.adds_bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (key.adds_bias != 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (!is_float8(key.type)) return description;
+  set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
+  if (key.adds_bias != 0) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_of(key.c_type)));
+  }
+  const auto set_scale = [&](cublasLtMatmulDescAttributes_t attribute, const void* scale) {
+    set(attribute, scale);
+  };
+  if (factors.scales_first) {
+    set_scale(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.first_scale);
+  }
+  if (factors.scales_second) {
+    set_scale(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.second_scale);
+  }
   return description;
+}
+
+/// The type of the second factors, an `element_type`.
+std::int32_t type_of_second(const fused_key& key, const float8_factors& factors) noexcept {
+  return is_float8(key.type) ? factors.second_type : key.type;
 }
 
 /// The alignment of all columns of a matrix that begins at a multiple of `fused_alignment` bytes.
@@ -83,7 +111,8 @@ std::uint32_t alignment_of(std::int32_t type, std::int64_t leading, std::int64_t
   return static_cast<std::uint32_t>(alignment);
 }
 
-cublasLtMatmulPreferenceOpaque_t preference_of(const fused_key& key, std::size_t most_workspace) {
+cublasLtMatmulPreferenceOpaque_t preference_of(const fused_key& key, const float8_factors& factors,
+                                               std::size_t most_workspace) {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -97,7 +126,7 @@ cublasLtMatmulPreferenceOpaque_t preference_of(const fused_key& key, std::size_t
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
       alignment_of(key.type, key.first_leading, key.first_distance));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-      alignment_of(key.type, key.second_leading, key.second_distance));
+      alignment_of(type_of_second(key, factors), key.second_leading, key.second_distance));
   const auto c_alignment = alignment_of(key.c_type, key.c_leading, key.c_distance);
   const bool adds_residual = key.adds_residual != 0;
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
@@ -109,16 +138,17 @@ cublasLtMatmulPreferenceOpaque_t preference_of(const fused_key& key, std::size_t
 
 }  // namespace
 
-fused_product::fused_product(const fused_key& key) : key_(key) {
-  const auto factor = [&](bool is_transposed, std::int64_t rows, std::int64_t columns,
-                          std::int64_t leading, std::int64_t distance) {
-    return layout_of(key, key.type, is_transposed ? columns : rows, is_transposed ? rows : columns,
+fused_product::fused_product(const fused_key& key, const float8_factors& factors)
+    : key_(key), factors_(factors) {
+  const auto factor = [&](std::int32_t type, bool is_transposed, std::int64_t rows,
+                          std::int64_t columns, std::int64_t leading, std::int64_t distance) {
+    return layout_of(key, type, is_transposed ? columns : rows, is_transposed ? rows : columns,
                      leading, distance);
   };
-  first_ =
-      factor(key.first_is_transposed != 0, key.m, key.k, key.first_leading, key.first_distance);
-  second_ =
-      factor(key.second_is_transposed != 0, key.k, key.n, key.second_leading, key.second_distance);
+  first_ = factor(key.type, key.first_is_transposed != 0, key.m, key.k, key.first_leading,
+                  key.first_distance);
+  second_ = factor(type_of_second(key, factors), key.second_is_transposed != 0, key.k, key.n,
+                   key.second_leading, key.second_distance);
   c_ = layout_of(key, key.c_type, key.m, key.n, key.c_leading, key.c_distance);
   added_ = key.adds_residual != 0 ? layout_of(key, key.c_type, key.m, key.n, key.residual_leading,
                                               key.residual_distance)
@@ -126,13 +156,15 @@ fused_product::fused_product(const fused_key& key) : key_(key) {
 }
 
 std::optional<fused_product> fused_product::find(cublasLtHandle_t handle, const fused_key& key,
-                                                 std::size_t most_workspace) {
-  fused_product product(key);
-  // The algorithm does not depend on the address of the bias, which must not be null.
-  const auto* const bias =
-      reinterpret_cast<const void*>(std::uintptr_t{operations::fused_alignment});  // NOLINT
-  auto description = describe(key, bias);
-  auto preference = preference_of(key, most_workspace);
+                                                 std::size_t most_workspace,
+                                                 const float8_factors& factors) {
+  fused_product product(key, factors);
+  // The algorithm does not depend on these addresses, which must not be null.
+  const auto* const address =
+      reinterpret_cast<const float*>(std::uintptr_t{operations::fused_alignment});  // NOLINT
+  auto description =
+      describe(key, factors, {.first_scale = address, .second_scale = address, .bias = address});
+  auto preference = preference_of(key, factors, most_workspace);
   cublasLtMatmulHeuristicResult_t result{};
   int count = 0;
   const auto status =
@@ -149,7 +181,7 @@ std::optional<fused_product> fused_product::find(cublasLtHandle_t handle, const 
 bool fused_product::enqueue(cublasLtHandle_t handle, float alpha, float beta,
                             const fused_operands& operands, void* workspace,
                             cudaStream_t stream) const {
-  auto description = describe(key_, operands.bias);
+  auto description = describe(key_, factors_, operands);
   auto first = first_;
   auto second = second_;
   auto c = c_;

@@ -25,6 +25,41 @@ cublasComputeType_t computation(const gemm_call& call) noexcept {
   return call.may_use_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
+/// The handle takes alpha and beta from device memory.
+class device_number_scope {
+ public:
+  explicit device_number_scope(cublasHandle_t handle) : handle_(handle) {
+    check_cublas(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_DEVICE), "cublasSetPointerMode");
+  }
+  device_number_scope(const device_number_scope&) = delete;
+  device_number_scope& operator=(const device_number_scope&) = delete;
+  ~device_number_scope() { (void)cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_HOST); }
+
+ private:
+  cublasHandle_t handle_;
+};
+
+/// Enqueues the products of a call with alpha and beta where the handle takes them from.
+void multiply(cublasHandle_t handle, const gemm_call& call, const void* first, const void* second,
+              void* c, const float* alpha, const float* beta) {
+  const auto factors = type_of(call.type);
+  if (call.count == 1) {
+    return check_cublas(
+        cublasGemmEx_64(handle, cublas_operation(call.first), cublas_operation(call.second), call.m,
+                        call.n, call.k, alpha, first, factors, call.first.leading, second, factors,
+                        call.second.leading, beta, c, type_of(call.c_type), call.c.leading,
+                        computation(call), CUBLAS_GEMM_DEFAULT),
+        "cublasGemmEx");
+  }
+  check_cublas(
+      cublasGemmStridedBatchedEx_64(
+          handle, cublas_operation(call.first), cublas_operation(call.second), call.m, call.n,
+          call.k, alpha, first, factors, call.first.leading, call.first.distance, second, factors,
+          call.second.leading, call.second.distance, beta, c, type_of(call.c_type), call.c.leading,
+          call.c.distance, call.count, computation(call), CUBLAS_GEMM_DEFAULT),
+      "cublasGemmStridedBatchedEx");
+}
+
 }  // namespace
 
 bool is_mixed(const gemm_call& call) noexcept {
@@ -35,22 +70,14 @@ void multiply_mixed(cublasHandle_t handle, const gemm_call& call, const void* fi
                     const void* second, void* c) {
   const auto alpha = static_cast<float>(call.alpha.real());
   const auto beta = static_cast<float>(call.beta.real());
-  const auto factors = type_of(call.type);
-  if (call.count == 1) {
-    return check_cublas(
-        cublasGemmEx_64(handle, cublas_operation(call.first), cublas_operation(call.second), call.m,
-                        call.n, call.k, &alpha, first, factors, call.first.leading, second, factors,
-                        call.second.leading, &beta, c, type_of(call.c_type), call.c.leading,
-                        computation(call), CUBLAS_GEMM_DEFAULT),
-        "cublasGemmEx");
-  }
-  check_cublas(
-      cublasGemmStridedBatchedEx_64(
-          handle, cublas_operation(call.first), cublas_operation(call.second), call.m, call.n,
-          call.k, &alpha, first, factors, call.first.leading, call.first.distance, second, factors,
-          call.second.leading, call.second.distance, &beta, c, type_of(call.c_type), call.c.leading,
-          call.c.distance, call.count, computation(call), CUBLAS_GEMM_DEFAULT),
-      "cublasGemmStridedBatchedEx");
+  multiply(handle, call, first, second, c, &alpha, &beta);
+}
+
+void multiply_mixed_by_device_numbers(cublasHandle_t handle, const gemm_call& call,
+                                      const void* first, const void* second, void* c,
+                                      const float* numbers) {
+  const device_number_scope scope(handle);
+  multiply(handle, call, first, second, c, numbers, numbers + 1);
 }
 
 void multiply_mixed_batch(cublasHandle_t handle, const gemm_call& call, void** table,

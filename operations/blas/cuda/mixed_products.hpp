@@ -17,6 +17,12 @@ namespace sluice::cuda {
 /// @throws error `library_failure`
 void multiply_mixed(cublasHandle_t handle, const operations::gemm_call& call, const void* first,
                     const void* second, void* c);
+/// Likewise of f16 or bf16, with `numbers` in device memory, alpha and beta, instead of those of
+/// the call.
+/// @throws error `library_failure`
+void multiply_mixed_by_device_numbers(cublasHandle_t handle, const operations::gemm_call& call,
+                                      const void* first, const void* second, void* c,
+                                      const float* numbers);
 /// Enqueues the products of a batch. The table holds the addresses of all first factors, then those
 /// of the second ones and of the results.
 /// @throws error `library_failure`

@@ -11,6 +11,7 @@ namespace sluice::test {
 /// the documentation of the operations.
 ///@{
 [[nodiscard]] std::vector<operation_mutations> blas_mutations();
+[[nodiscard]] std::vector<operation_mutations> scaled_gemm_mutations();
 [[nodiscard]] std::vector<operation_mutations> convolution_mutations();
 [[nodiscard]] std::vector<operation_mutations> dnn_mutations();
 [[nodiscard]] std::vector<operation_mutations> fft_mutations();
@@ -30,10 +31,10 @@ namespace sluice::test {
 [[nodiscard]] inline std::vector<operation_mutations> all_mutations() {
   std::vector<operation_mutations> all;
   for (auto* library :
-       {blas_mutations, convolution_mutations, dnn_mutations, fft_mutations, rng_mutations,
-        elementwise_mutations, arrangement_mutations, indexing_mutations, movement_mutations,
-        quantization_mutations, rearrangement_mutations, recurrent_mutations, spectral_mutations,
-        transfer_mutations}) {
+       {blas_mutations, scaled_gemm_mutations, convolution_mutations, dnn_mutations, fft_mutations,
+        rng_mutations, elementwise_mutations, arrangement_mutations, indexing_mutations,
+        movement_mutations, quantization_mutations, rearrangement_mutations, recurrent_mutations,
+        spectral_mutations, transfer_mutations}) {
     for (auto& operation : library()) all.push_back(std::move(operation));
   }
   return all;

@@ -53,6 +53,13 @@ std::vector<stepping> all_steppings() {
        [](b& p, const value& x) {
          return p.add(gemm{.a = x, .b = x.transposed()});
        }},
+      {"scaled_gemm",
+       {3, 4},
+       [](b& p, const value& x) {
+         return p.add(scaled_gemm{.a = p.add(cast{.x = x, .type = element_type::e4m3}),
+                                  .b = constant(p, {4, 5}, element_type::e5m2),
+                                  .a_scale = constant(p, {1})});
+       }},
       {"conv2d",
        {2, 4, 5, 6},
        [](b& p, const value& x) {

@@ -14,6 +14,7 @@
 #include <sluice/operations/reduce.hpp>
 #include <sluice/operations/resize.hpp>
 #include <sluice/operations/run.hpp>
+#include <sluice/operations/scaled_gemm.hpp>
 #include <sluice/operations/transfer.hpp>
 #include <sluice/operations/unary.hpp>
 
@@ -125,7 +126,32 @@ class operation_suite {
         add_way(ways, "with bias and gelu", requests(blas, std::vector{product}));
         ways.measure();
       }
+      if (!run_.on_host()) measure_scaled_products(size);
     }
+  }
+
+  /// Products of 8-bit numbers: as the tensor cores of a GPU take them, and otherwise.
+  void measure_scaled_products(std::int64_t size) {
+    const extents shape{size, size};
+    const auto scale = random({1}, element_type::f32);
+    const auto flops = 2.0 * static_cast<double>(size * size * size);
+    paired_rounds ways(run_, fmt::format("gemm/{}_e4m3", size), fmt::format("gemm({}), e4m3", size),
+                       {.unit = "TFLOP/s", .pieces_per_second = 1e12 / flops});
+    scaled_gemm product{.a = random(shape, element_type::e4m3),
+                        .b = random(shape, element_type::e4m3).transposed(),
+                        .c = random(shape, element_type::bf16),
+                        .a_scale = scale,
+                        .b_scale = scale};
+    const auto blas = session_.device().blas();
+    add_way(ways, "product", requests(blas, std::vector{product}));
+    product.bias = random({size}, element_type::bf16);
+    product.activation = activation::gelu_tanh;
+    add_way(ways, "with bias and gelu_tanh", requests(blas, std::vector{product}));
+    product.bias = {};
+    product.activation = activation::none;
+    product.b = product.b.value().transposed();
+    add_way(ways, "of copies as bf16", requests(blas, std::vector{product}));
+    ways.measure();
   }
 
   /// The distinct convolutions of ResNet-50, of images with 3 × 224 × 224 elements.

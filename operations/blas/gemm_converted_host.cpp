@@ -7,6 +7,7 @@
 #include "runtime/seam.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,23 +26,32 @@ struct block_memory {
   std::vector<float> previous;  ///< a column of C
 };
 
+/// The first element of a matrix of a stack.
+const void* matrix_at(const void* stack, element_type type, std::int64_t matrix,
+                      std::int64_t distance) {
+  return static_cast<const std::byte*>(stack) +
+         matrix * distance * static_cast<std::int64_t>(size_of(type));
+}
+
 /// alpha · op(first) · op(second) of a block, in f32.
-void multiply_block(const gemm_call& call, const void* first, const void* second, std::int64_t row,
-                    std::int64_t column, std::int64_t rows, std::int64_t columns,
-                    block_memory& memory) {
-  const auto type = operations::storage_of(call.type);
+void multiply_block(const converted_product& p, const matrix_part& part, block_memory& memory) {
+  const auto& call = p.call;
+  const auto [matrix, row, column, rows, columns] = part;
+  const auto* const first = matrix_at(p.first, p.first_type, matrix, call.first.distance);
+  const auto* const second = matrix_at(p.second, p.second_type, matrix, call.second.distance);
   memory.sums.resize(static_cast<std::size_t>(rows * columns));
   for (std::int64_t term = 0; term < call.k; term += most_terms) {
     const auto terms = std::min(most_terms, call.k - term);
-    memory.first.load(type, size_of(call.type), first, call.first, row, term, rows, terms);
-    memory.second.load(type, size_of(call.type), second, call.second, term, column, terms, columns);
+    memory.first.load(operations::storage_of(p.first_type), size_of(p.first_type), first,
+                      call.first, row, term, rows, terms);
+    memory.second.load(operations::storage_of(p.second_type), size_of(p.second_type), second,
+                       call.second, term, column, terms, columns);
     const library_call_scope scope({}, {});
-    multiply(product<float>{operation(call.first), operation(call.second),
-                            static_cast<blasint>(rows), static_cast<blasint>(columns),
-                            static_cast<blasint>(terms), static_cast<float>(call.alpha.real()),
-                            memory.first.data(), memory.first.leading(), memory.second.data(),
-                            memory.second.leading(), term == 0 ? 0.0F : 1.0F, memory.sums.data(),
-                            static_cast<blasint>(rows)});
+    multiply(product<float>{
+        operation(call.first), operation(call.second), static_cast<blasint>(rows),
+        static_cast<blasint>(columns), static_cast<blasint>(terms), p.alpha, memory.first.data(),
+        memory.first.leading(), memory.second.data(), memory.second.leading(),
+        term == 0 ? 0.0F : 1.0F, memory.sums.data(), static_cast<blasint>(rows)});
   }
 }
 
@@ -75,13 +85,8 @@ void store_block(const gemm_call& call, Element* c, const matrix_part& part,
 
 }  // namespace
 
-void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
-                    const product_epilogue& epilogue) {
-  const auto* const a = launch.get<const void>(&gemm::a);
-  const auto* const b = launch.get<const void>(&gemm::b);
-  void* const c = launch.get<void>(&gemm::c);
-  const auto* const first = static_cast<const std::uint16_t*>(call.swapped ? b : a);
-  const auto* const second = static_cast<const std::uint16_t*>(call.swapped ? a : b);
+void compute_converted(const converted_product& p, const product_epilogue& epilogue) {
+  const auto& call = p.call;
   const auto blocks = result_blocks::of<float>(call);
   const auto compute_block = [&](std::int64_t block, block_memory& memory) {
     const auto i = block / blocks.in_product();
@@ -89,10 +94,9 @@ void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
     const auto column = block % blocks.in_product() / blocks.down * blocks.columns;
     const auto rows = std::min(blocks.rows, call.m - row);
     const auto columns = std::min(blocks.columns, call.n - column);
-    multiply_block(call, first + i * call.first.distance, second + i * call.second.distance, row,
-                   column, rows, columns, memory);
     const matrix_part part{
         .matrix = i, .row = row, .column = column, .rows = rows, .columns = columns};
+    multiply_block(p, part, memory);
     const auto finish = [&](auto* first_of_c) {
       auto* const matrix = first_of_c + i * call.c.distance;
       if (call.beta != 0.0) add_previous(call, matrix, part, memory);
@@ -103,9 +107,9 @@ void compute_16_bit(const gemm_call& call, const launch_of<gemm>& launch,
       store_block(call, matrix, part, memory);
     };
     if (call.c_type == element_type::f32) {
-      finish(static_cast<float*>(c));
+      finish(static_cast<float*>(p.c));
     } else {
-      finish(static_cast<std::uint16_t*>(c));
+      finish(static_cast<std::uint16_t*>(p.c));
     }
   };
   constexpr double products_in_nanosecond = 30;
