@@ -11,7 +11,6 @@
 namespace sluice {
 namespace {
 
-using operations::gemm_call;
 using operations::scaled_gemm_call;
 using operations::scaled_key;
 

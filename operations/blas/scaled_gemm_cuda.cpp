@@ -19,7 +19,6 @@ namespace {
 
 using operations::blas_matrix;
 using operations::converted_factor;
-using operations::fused_key;
 using operations::scaled_gemm_call;
 
 /// The least compute capability of GPUs whose tensor cores multiply numbers of 8 bits.

@@ -33,7 +33,7 @@ static_assert(storage_of(element_type::boolean) == storage::boolean &&
 [[nodiscard]] constexpr bool is_complex(element_type type) noexcept {
   return type == element_type::c64 || type == element_type::c128;
 }
-/// Whether operations only move and convert elements of a type.
+/// Whether elements are numbers of 8 bits, with which only `scaled_gemm` computes.
 [[nodiscard]] constexpr bool is_float8(element_type type) noexcept {
   return type == element_type::e4m3 || type == element_type::e5m2;
 }

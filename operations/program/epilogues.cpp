@@ -7,11 +7,13 @@
 #include <sluice/operations/convolution.hpp>
 #include <sluice/operations/dnn.hpp>
 #include <sluice/operations/program_step.hpp>
+#include <sluice/operations/scaled_gemm.hpp>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace sluice::operations {
@@ -35,10 +37,11 @@ struct epilogue_rules {
   static bool has_bias_along(std::size_t dimension, std::size_t) noexcept { return dimension == 1; }
   static constexpr bool takes_number = false;
 };
-template <>
-struct epilogue_rules<gemm> {
+template <class Operation>
+requires(std::is_same_v<Operation, gemm> ||
+         std::is_same_v<Operation, scaled_gemm>) struct epilogue_rules<Operation> {
   static constexpr std::array order{part::bias, part::activation, part::residual};
-  static constexpr auto result = &gemm::c;
+  static constexpr auto result = &Operation::c;
   static bool has_bias_along(std::size_t dimension, std::size_t rank) noexcept {
     return dimension + 2 >= rank;
   }
@@ -91,7 +94,7 @@ class epilogue_finder {
     for (std::uint32_t s = 0; s < graph_.steps().size(); ++s) {
       if (is_apart_[s]) continue;
       std::apply([&](const auto&... operation) { (grow(s, operation), ...); },
-                 std::tuple<gemm, conv2d, convolution, transposed_convolution>());
+                 std::tuple<gemm, scaled_gemm, conv2d, convolution, transposed_convolution>());
     }
     result_.set_last_reads(graph_);
     return std::move(result_);

@@ -16,7 +16,7 @@ namespace sluice {
 /// A name gives the width in bits, as in NumPy: c64 consists of two f32. `boolean` is a byte.
 /// Code that writes or imports such memory must store only the values 0 and 1. The types of 8 bits
 /// e4m3 and e5m2 are named by their bits of exponent and fraction. Operations move and convert
-/// them, and compute with none of them.
+/// them, and `scaled_gemm` multiplies matrices of them.
 enum class element_type : std::uint8_t {
   boolean,
   u8,

@@ -164,6 +164,33 @@ TEST_P(epilogue_steps, of_16_bits_are_rounded_once) {
   expect_near(result_of(std::move(p).build({y}), {a, b, bias}, 3), wanted, bound);
 }
 
+TEST_P(epilogue_steps, of_a_product_of_8_bits_are_those_of_a_product) {
+  const auto converted = [&](const tensor& x, element_type type) {
+    return alone(cast{.x = x, .type = type});
+  };
+  const auto a = converted(a_, element_type::e4m3);
+  const auto b = converted(b_, element_type::e5m2);
+  const auto scale = numbers({1});
+  const auto bias = numbers({n});
+  const auto residual = numbers({m, n});
+  program_builder p;
+  auto y = p.add(scaled_gemm{.a = p.input("a"),
+                             .b = p.input("b"),
+                             .b_scale = p.input("scale"),
+                             .type = element_type::f32});
+  y = p.add(gelu(p.add(add(y, p.input("bias")))));
+  y = p.add(add(p.input("residual"), y));
+  auto wanted = products(converted(a, element_type::f32), converted(b, element_type::f32));
+  const double factor = values(scale)[0];
+  const auto added = values(bias);
+  const auto last = values(residual);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i] = gelu_of(wanted[i] * factor + added[i % n]) + last[i];
+  }
+  const auto found = result_of(std::move(p).build({y}), {a, b, scale, bias, residual}, 4);
+  expect_near(found, wanted, 1e-4);
+}
+
 TEST_P(epilogue_steps, of_a_stack_of_products_have_a_bias_for_all) {
   const auto a = numbers({3, m, k});
   const auto bias = numbers({1, 1, n});
