@@ -17,10 +17,15 @@ namespace {
 /// The call of an attention, as the limits and traces see it.
 struct attention_operation_call : operations::attention_call {
   [[nodiscard]] launch_facts facts() const noexcept {
-    const auto products = static_cast<double>(batch) * static_cast<double>(heads) *
-                          static_cast<double>(queries) * static_cast<double>(keys) *
-                          (static_cast<double>(key_size) + static_cast<double>(value_size) + 8);
-    return {.sizes = {batch * heads, queries, keys, key_size}, .work = work_of_products(products)};
+    const auto rows =
+        static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(queries);
+    // A score takes the time of some products.
+    constexpr double products_of_score = 16;
+    const auto products =
+        rows * static_cast<double>(keys) *
+        (static_cast<double>(key_size) + static_cast<double>(value_size) + products_of_score);
+    return {.sizes = {batch * heads, queries, keys, key_size},
+            .work = work_of_products(products) + work_of_parts * rows};
   }
 };
 

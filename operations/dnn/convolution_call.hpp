@@ -122,6 +122,25 @@ struct convolution_shape {
     };
     return number(n) * number(k) * number(product_of(output)) * number(filter());
   }
+  /// The work of the products of a launch. Libraries compute channels in blocks, which they fill
+  /// up. Of convolutions in groups they copy the windows of each group, and of transposed ones they
+  /// write each element of Y several times.
+  [[nodiscard]] double work() const noexcept {
+    // Without a library, a product takes the time of an element.
+    if (!has_padding()) return products();
+    const auto number = [](std::int64_t value) {
+      return static_cast<double>(value);
+    };
+    const auto blocks = [&](std::int64_t channels) {
+      constexpr std::int64_t block = 16;
+      return number((channels + block - 1) / block * block);
+    };
+    const auto window_elements = number(n) * number(product_of(output)) * number(product_of(taps));
+    const double of_y = transposed != 0 ? 6 * number(n) * number(y_image()) : 0;
+    if (groups == 1) return work_of_products(window_elements * blocks(c) * blocks(k)) / 2 + of_y;
+    return window_elements * number(c) / 2 + work_of_products(products()) +
+           4 * work_of_parts * number(n) * number(groups) + of_y;
+  }
   /// The number of dimensions that a library sees: the last two, or all three.
   [[nodiscard]] std::size_t rank() const noexcept {
     const bool is_flat =
@@ -181,11 +200,9 @@ struct convolution_call {
 
   [[nodiscard]] const convolution_shape& host_key() const noexcept { return key; }
   [[nodiscard]] launch_facts facts() const noexcept {
-    // Without a library, a product takes the time of an element.
-    const auto products = multiplies ? key.products() : 0;
     return {.sizes = {output.images, output.channels, output.shape[0] * output.shape[1],
                       output.shape[2]},
-            .work = (key.has_padding() ? work_of_products(products) : products) +
+            .work = (multiplies ? key.work() : 0) +
                     2 * work_of_parts * static_cast<double>(output.images)};
   }
 };

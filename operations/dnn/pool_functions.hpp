@@ -27,6 +27,9 @@ struct pooling_call : pool_call {
     const auto lines = windows / static_cast<double>(axes[max_axes - 1].outputs);
     facts.work = shares_columns() ? windows * taps / 4 + work_of_parts * lines
                                   : windows * (2 * taps + work_of_parts);
+    constexpr double work_of_power = 12;
+    if (kind == window_kind::lp && p > 2) facts.work += windows * taps * work_of_power;
+    if (kind == window_kind::response) facts.work += windows * work_of_power;
     return facts;
   }
   /// The call without results: the launch touches no operand.

@@ -159,6 +159,7 @@ launch_facts recurrent_layer_call::facts() const noexcept {
                             static_cast<double>(batch) * static_cast<double>(rows());
   // A function of a gate takes the time of a few elements.
   constexpr double work_of_gate = 4;
+  constexpr double work_of_step = 20 * work_of_parts;
   constexpr std::size_t commands_of_product = 2;
   const auto steps_of_chunk = gpu_layout(*this).steps;
   const std::int64_t chunks = steps == 0 ? 0 : (steps - 1) / steps_of_chunk + 1;
@@ -168,7 +169,8 @@ launch_facts recurrent_layer_call::facts() const noexcept {
                       static_cast<std::size_t>(steps) * products * (commands_of_product + 1),
           .work = work_of_products(gates_of_all *
                                    (static_cast<double>(input) + static_cast<double>(hidden))) +
-                  work_of_gate * gates_of_all + 3 * work_of_parts * steps_of_all};
+                  work_of_gate * gates_of_all +
+                  work_of_step * static_cast<double>(directions) * steps_of_all};
 }
 
 }  // namespace sluice::operations

@@ -18,10 +18,20 @@ namespace {
 /// The call, as traces see it.
 struct region_call : operations::roi_call {
   [[nodiscard]] launch_facts facts() const noexcept {
-    // About four samples are computed in the time of one element.
-    const auto ratio = static_cast<double>(std::max<std::int64_t>(sampling_ratio, 1));
+    // A sample takes the time of several elements.
+    constexpr double work_of_sample = 10;
+    const auto bins = static_cast<double>(layout.count);
+    double samples = bins;
+    for (const auto& axis : axes) {
+      const auto bins_of_axis = static_cast<double>(axis.bins);
+      // Without a ratio, the samples are as many as the elements of X that a region meets, and one
+      // more in each bin. Regions are not known before the launch, so they meet all of X.
+      samples *= sampling_ratio > 0
+                     ? static_cast<double>(sampling_ratio)
+                     : (static_cast<double>(axis.extent) + bins_of_axis) / bins_of_axis;
+    }
     return {.sizes = {layout.count},
-            .work = static_cast<double>(layout.count) * ratio * ratio / 4,
+            .work = work_of_sample * samples + work_of_parts * bins,
             .errors = layout.count != 0 ? detection_of(out_of_range) : error_detection::none};
   }
 };

@@ -30,6 +30,15 @@ struct grid_call {
   grid_mode mode = grid_mode::linear;
   grid_padding padding = grid_padding::zeros;
   bool align_corners = false;
+
+  /// Each element of a sample takes the time of several other elements.
+  [[nodiscard]] double work() const noexcept {
+    constexpr double work_of_element = 5;
+    const int side = mode == grid_mode::nearest ? 1 : mode == grid_mode::linear ? 2 : 4;
+    auto elements = static_cast<double>(layout.count);
+    for (int i = 0; i < axis_count; ++i) elements *= side;
+    return work_of_element * elements;
+  }
 };
 
 /// How coordinates become positions among the elements of x.

@@ -18,6 +18,18 @@ namespace {
 using operations::map_layout;
 using operations::reduce_call;
 
+/// The call, as the limits and traces see it.
+struct reducing_call : reduce_call {
+  [[nodiscard]] launch_facts facts() const noexcept {
+    // Logarithms and exponential functions take the time of several elements.
+    constexpr double work_of_function = 12;
+    const auto count = static_cast<double>(results.count);
+    if (kind == reduction::log_sum) return {.work = work_of_function * count};
+    if (kind != reduction::log_sum_exp) return {};
+    return {.work = work_of_function * count * (1 + static_cast<double>(reduced.count))};
+  }
+};
+
 /// Which dimensions are reduced.
 std::array<bool, extents::max_rank> reduced_dimensions(const reduce& op, const tensor_spec& x) {
   std::array<bool, extents::max_rank> is_reduced{};
@@ -85,7 +97,7 @@ void distribute(reduce_call& call) {
       std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * value_bytes)));
 }
 
-reduce_call infer(const reduce& op, inference& inference) {
+reducing_call infer(const reduce& op, inference& inference) {
   const auto& x = inference.require(op.x);
   operations::require_enumerator("kind", op.kind, reduction::argmin);
   operations::require_arithmetic(inference, op.x, x.type);
@@ -122,7 +134,7 @@ reduce_call infer(const reduce& op, inference& inference) {
     if (!is_reduced[d]) kept_y.push_back(y.strides[i]);
     if (!is_reduced[d] || op.keep_dims) ++i;
   }
-  reduce_call call;
+  reducing_call call;
   call.kind = op.kind;
   call.last = op.last;
   call.correction = op.correction;
@@ -150,11 +162,12 @@ reduce_call infer(const reduce& op, inference& inference) {
   return call;
 }
 
-void compute(const reduce_call& call, const launch_of<reduce>& launch) {
+void compute(const reducing_call& call, const launch_of<reduce>& launch) {
   if (call.results.count == 0) return;
   host::compute_reduce(call, launch.get<const void>(&reduce::x), launch.get<void>(&reduce::y));
 }
-void enqueue(lane_libraries& libraries, const reduce_call& call, const launch_of<reduce>& launch) {
+void enqueue(lane_libraries& libraries, const reducing_call& call,
+             const launch_of<reduce>& launch) {
   if (call.results.count == 0) return;
   cuda::enqueue_reduce(libraries, call, launch.get<const void>(&reduce::x),
                        launch.get<void>(&reduce::y), launch.workspace());
@@ -163,14 +176,14 @@ void enqueue(lane_libraries& libraries, const reduce_call& call, const launch_of
 }  // namespace
 
 const operation_descriptor& descriptor_of(operation_type<reduce>) {
-  static const typed_operation_descriptor<reduce, reduce_call> descriptor(
+  static const typed_operation_descriptor<reduce, reducing_call> descriptor(
       {.name = "reduce",
        .infer = infer,
        .host = {.library = "sluice"},
        .compute = compute,
        .cuda = {.library = "sluice",
                 .prepare = operations::with_cuda<cuda::prepare_reduce>(),
-                .make_plan = operations::make_workspace_plan<reduce_call>},
+                .make_plan = operations::make_workspace_plan<reducing_call>},
        .enqueue = operations::with_cuda<enqueue>(),
        .can_be_captured = true});
   return descriptor;

@@ -99,6 +99,13 @@ launch_facts resize_call::facts() const noexcept {
   // About four products of an element and a weight are computed in the time of one element.
   launch_facts facts{.sizes = {count}, .work = static_cast<double>(count) / 4};
   for (int i = 0; i < axis_count; ++i) facts.work *= most_taps(axes[i], filter);
+  // The weights along an axis are computed once. That is all that counts if X has one axis.
+  constexpr double work_of_position = 16;
+  constexpr double work_of_weight = 4;
+  for (int i = 0; i < axis_count; ++i) {
+    facts.work += static_cast<double>(axes[i].result) *
+                  (work_of_position + work_of_weight * most_taps(axes[i], filter));
+  }
   if (is_separable()) facts.commands = static_cast<std::size_t>(axis_count);
   return facts;
 }

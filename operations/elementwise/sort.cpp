@@ -36,7 +36,8 @@ struct sorting_call : operations::sort_call {
     const auto items = static_cast<double>(rows.count) * static_cast<double>(length);
     return {.sizes = {rows.count, length, kept},
             .commands = passes(),
-            .work = items * std::log2(static_cast<double>(std::max<std::int64_t>(length, 1)))};
+            .work = items * std::log2(static_cast<double>(std::max<std::int64_t>(length, 1))) +
+                    work_of_parts * static_cast<double>(rows.count)};
   }
 };
 

@@ -52,7 +52,13 @@ void sort_rows(const sort_call& call, const sort_addresses& addresses, std::int6
       std::nth_element(items.begin(), items.begin() + kept, items.end());
       items.erase(items.begin() + kept, items.end());
     }
-    sort_items(sorter, items);
+    // The vectors take longer to set up than a few elements to sort.
+    constexpr std::size_t few = 16;
+    if (items.size() > few) {
+      sort_items(sorter, items);
+    } else {
+      std::sort(items.begin(), items.end());
+    }
     for (std::int64_t i = 0; i < call.kept; ++i) {
       operations::put_sorted(call, addresses, position, i,
                              items[static_cast<std::size_t>(i)].index());
