@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -402,27 +400,6 @@ void check_steps(const program_graph& graph, const program_inference& inferred, 
     const auto& step = inferred.steps[i];
     naming_step(graph.steps()[i].name, [&] { step.descriptor->check(kind, step.call); });
   }
-}
-
-plan_price price_of_plans(const program_inference& inferred, device_kind kind) {
-  // Steps with equal keys share a plan.
-  std::map<std::pair<const operation_descriptor*, std::string>, plan_price> plans;
-  for (const auto& step : inferred.steps) {
-    if (!step.descriptor->makes_plans(kind)) continue;
-    const auto key = step.descriptor->key(kind, step.call);
-    plans.try_emplace(
-        {step.descriptor, std::string(reinterpret_cast<const char*>(key.data()), key.size())},
-        step.descriptor->price_of_plan(kind, step.call));
-  }
-  constexpr double work_of_step = 1024;
-  plan_price sum{.work = work_of_step * static_cast<double>(inferred.steps.size())};
-  for (const auto& [key, price] : plans) {
-    if (__builtin_add_overflow(sum.host_bytes, price.host_bytes, &sum.host_bytes)) {
-      sum.host_bytes = std::numeric_limits<std::size_t>::max();
-    }
-    sum.work += price.work;
-  }
-  return sum;
 }
 
 std::optional<std::vector<step_call>> calls_for(const program_graph& graph,

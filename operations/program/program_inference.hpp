@@ -141,8 +141,6 @@ struct inferred_run {
 /// @throws error what a step refuses, with its name
 void check_steps(const detail::program_graph& graph, const program_inference& inferred,
                  device_kind kind);
-/// What an executable costs: the plans of all steps, and a little for each step.
-[[nodiscard]] plan_price price_of_plans(const program_inference& inferred, device_kind kind);
 /// The calls of the varying steps for other numbers. Nothing if they need another executable.
 /// @throws error what a step refuses, with its name
 [[nodiscard]] std::optional<std::vector<step_call>> calls_for(const detail::program_graph& graph,

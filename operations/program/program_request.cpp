@@ -5,6 +5,7 @@
 #include "operations/overlaps.hpp"
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/executable.hpp"
+#include "operations/program/program_price.hpp"
 #include "operations/program/stacked_runs.hpp"
 
 #include <sluice/operations/executor.hpp>
@@ -68,7 +69,8 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
     return std::as_bytes(std::span(padded != nullptr ? padded->key : program.inferred->key));
   }
   plan_price price_of_plan(device_kind kind, const call_storage& call) const override {
-    return price_of_plans(get(call).planned_on(kind), kind);
+    const auto& program = get(call);
+    return price_of_plans(*program.graph, program.planned_on(kind), kind);
   }
   void prepare(lane_libraries&) const override {}
   std::shared_ptr<const operation_plan> make_plan(lane_libraries& libraries,

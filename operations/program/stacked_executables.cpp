@@ -7,6 +7,7 @@
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/executable.hpp"
 #include "operations/program/program_graph.hpp"
+#include "operations/program/program_price.hpp"
 #include "operations/program/stacked_runs.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -94,7 +95,7 @@ std::optional<stacked_executables::piece> stacked_executables::make(
   const auto exceeds = [](std::size_t limit, std::size_t use_count, std::size_t more) {
     return use_count > limit || more > limit - use_count;
   };
-  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(stacked, kind).host_bytes))
+  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(graph, stacked, kind).host_bytes))
     return std::nullopt;
 
   auto result = piece_of(graph, stacked, count);
