@@ -15,7 +15,6 @@ template <class Bits>
 void copy_reversed(const operations::reverse_body<Bits>& body,
                    const operations::map_layout<2>& layout) {
   const int last = layout.rank - 1;
-  const auto count = layout.shape[last];
   const auto y_stride = layout.strides[0][last];
   const auto x_stride = layout.strides[1][last];
   auto* const y = static_cast<Bits*>(body.addresses.y);
@@ -23,7 +22,7 @@ void copy_reversed(const operations::reverse_body<Bits>& body,
   for_each_part(
       layout, {.nanoseconds = 1},
       [&](const operations::map_layout<2>& part, const operations::map_position<2>& origin) {
-        const auto length = last == 0 ? part.shape[0] : count;
+        const auto length = part.shape[last];  // of a part of a line if there are few lines
         for_each_line(part, origin, [&](const operations::map_position<2>& line) {
           auto* const target = y + line.offsets[0];
           const auto* const source = x + line.offsets[1];

@@ -3,6 +3,7 @@
 
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/rearrangement.hpp>
+#include <sluice/operations/transfer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -129,6 +130,20 @@ TEST_P(rearrangements, of_reversed_dimensions) {
   expect_elements(run(test_executor(), rows), [&](const extents& i) {
     return many[{299 - i[0], i[1]}];
   });
+}
+
+// The threads of a host device divide a line.
+TEST_P(rearrangements, of_few_long_lines_write_nothing_behind_them) {
+  const auto rows = between(3, 5);
+  const auto columns = between(70'000, 90'000);
+  const auto x = make_contiguous(element_type::f32, {rows, columns});
+  const auto seven =
+      run(test_executor(), sluice::fill{.value = 7, .shape = extents{rows + 2, columns}});
+  const sluice::reverse request{.x = x.view(), .axes = {0}, .y = seven.slice(0, 0, rows)};
+  expect_elements(run(test_executor(), request), [&](const extents& i) {
+    return x[{rows - 1 - i[0], i[1]}];
+  });
+  expect_elements(seven.slice(0, rows, rows + 2), [](const extents&) { return number(7.0); });
 }
 
 TEST_P(rearrangements, of_slices_with_negative_steps) {
