@@ -19,7 +19,9 @@ namespace sluice::test {
 [[nodiscard]] std::vector<operation_mutations> elementwise_mutations();
 [[nodiscard]] std::vector<operation_mutations> arrangement_mutations();
 [[nodiscard]] std::vector<operation_mutations> indexing_mutations();
+[[nodiscard]] std::vector<operation_mutations> interpolation_mutations();
 [[nodiscard]] std::vector<operation_mutations> movement_mutations();
+[[nodiscard]] std::vector<operation_mutations> pooling_mutations();
 [[nodiscard]] std::vector<operation_mutations> quantization_mutations();
 [[nodiscard]] std::vector<operation_mutations> rearrangement_mutations();
 [[nodiscard]] std::vector<operation_mutations> recurrent_mutations();
@@ -33,8 +35,8 @@ namespace sluice::test {
   for (auto* library :
        {blas_mutations, scaled_gemm_mutations, convolution_mutations, dnn_mutations, fft_mutations,
         rng_mutations, elementwise_mutations, arrangement_mutations, indexing_mutations,
-        movement_mutations, quantization_mutations, rearrangement_mutations, recurrent_mutations,
-        spectral_mutations, transfer_mutations}) {
+        interpolation_mutations, movement_mutations, pooling_mutations, quantization_mutations,
+        rearrangement_mutations, recurrent_mutations, spectral_mutations, transfer_mutations}) {
     for (auto& operation : library()) all.push_back(std::move(operation));
   }
   return all;
