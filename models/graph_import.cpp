@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph_import.hpp"
 
+#include "models/operator_attributes.hpp"
+
 #include <sluice/models/model.hpp>
 
 #include <utility>
@@ -55,6 +57,19 @@ attribute_map attributes_of(const onnx::NodeProto& message, const attribute_map*
     attributes.emplace(attribute.name(), found);
   }
   return attributes;
+}
+
+/// Refuses attributes that the operator does not have. Names that begin with two underscores belong
+/// to tools, and every operator may have them.
+void require_known_attributes(const onnx::NodeProto& message, std::int64_t opset) {
+  constexpr std::size_t longest = 200;
+  for (const auto& attribute : message.attribute()) {
+    const auto& name = attribute.name();
+    if (name.starts_with("__") || has_attribute(message.op_type(), opset, name)) continue;
+    throw invalid_argument(name.substr(0, longest), "is no attribute of " + message.op_type() +
+                                                        " in version " + std::to_string(opset) +
+                                                        " of the operator set");
+  }
 }
 
 /// The domain, with one name for that of ONNX itself.
@@ -211,6 +226,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
     throw error(errc::unsupported, "operators of the domain '" + domain + "' are not supported");
   const auto* const entry = find_operator(message.op_type(), opset);
   if (entry == nullptr) throw error(errc::unsupported, "the operator is not known");
+  require_known_attributes(message, opset);
   if (auto folded = fold(*entry, message, attributes, inputs, opset)) return *std::move(folded);
   scope_.name_steps(name_of(message));
   const auto import_subgraph = [&](const onnx::GraphProto& graph, const std::vector<value>& given) {

@@ -70,9 +70,47 @@ TEST(bad_models, are_refused_by_node_and_attribute) {
   });
 }
 
+TEST(bad_models, have_unknown_attributes) {
+  expect_refusal(errc::invalid_argument,
+                 "node 'y' (Softmax): colour: is no attribute of Softmax in version 17",
+                 [](onnx_graph& g) { g.node("Softmax", {"x"}, {"y"}).with("colour", 1); });
+  // Of the name of another operator, of an operator without any, and of an input since version 13.
+  expect_refusal(errc::invalid_argument, "(Elu): gamma: is no attribute",
+                 [](onnx_graph& g) { g.node("Elu", {"x"}, {"y"}).with("gamma", 1.0); });
+  expect_refusal(errc::invalid_argument, "(Neg): alpha: is no attribute",
+                 [](onnx_graph& g) { g.node("Neg", {"x"}, {"y"}).with("alpha", 1.0); });
+  expect_refusal(errc::invalid_argument, "(Squeeze): axes: is no attribute", [](onnx_graph& g) {
+    g.node("Squeeze", {"x"}, {"y"}).with("axes", std::vector<std::int64_t>{0});
+  });
+  // Of a node that is computed while the program is made, and of one within a graph.
+  expect_refusal(errc::invalid_argument, "(Abs): beta: is no attribute", [](onnx_graph& g) {
+    g.constant("c", std::vector<float>{1, 2, 3}, {3}).node("Abs", {"c"}, {"d"}).with("beta", 1.0);
+    g.node("Add", {"x", "d"}, {"y"});
+  });
+  expect_refusal(errc::invalid_argument, std::string(200, 'a') + ": is no", [](onnx_graph& g) {
+    g.node("Neg", {"x"}, {"y"}).with(std::string(1000, 'a'), 1);
+  });
+}
+
+TEST(bad_models, are_not_those_with_attributes_without_effect) {
+  const auto accept = [](std::int64_t opset, const std::function<void(onnx_graph&)>& fill) {
+    onnx_graph g(opset);
+    g.input("x").output("y");
+    fill(g);
+    const auto spec = tensor_spec::row_major(element_type::f32, {2, 3});
+    EXPECT_NO_THROW((void)g.make().program_for({{"x", spec}}));
+  };
+  accept(6, [](onnx_graph& g) { g.node("Dropout", {"x"}, {"y"}).with("is_test", 1); });
+  accept(1, [](onnx_graph& g) {
+    g.node("Relu", {"x"}, {"y"}).with("consumed_inputs", std::vector<std::int64_t>{0});
+  });
+  accept(17, [](onnx_graph& g) { g.node("Dropout", {"x"}, {"y"}).with("seed", 3); });
+  accept(17, [](onnx_graph& g) { g.node("Neg", {"x"}, {"y"}).with("__origin", "line 3"); });
+}
+
 TEST(bad_models, have_unknown_attribute_values) {
   const auto refuse_images = [](const char* op_type, const char* part, const auto& fill) {
-    onnx_graph g;
+    onnx_graph g(28);  // SpaceToDepth has a mode
     g.input("x").output("y");
     fill(g.node(op_type, {"x"}, {"y"}), g);
     EXPECT_TRUE(throws(errc::unsupported, part, [&] {
