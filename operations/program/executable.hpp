@@ -26,7 +26,7 @@
 namespace sluice::operations {
 
 /// What one run of a program needs of its own: the transfers of inputs and outputs that lie in
-/// memory of the process, and the calls of the varying steps.
+/// host memory, and the calls of the varying steps.
 class program_launch final : public operation_launch {
  public:
   struct transfer {
@@ -53,7 +53,7 @@ class program_launch final : public operation_launch {
 /// places of all intermediate values in scratch memory.
 ///
 /// An *external* is memory that a launch states: that of an input, a constant or an output,
-/// numbered in this order. Constants that came from memory of the process are no externals: the
+/// numbered in this order. Constants that came from host memory are no externals: the
 /// executable owns their copies.
 class executable final : public operation_plan {
  public:

@@ -12,7 +12,7 @@
 
 namespace sluice::operations {
 
-/// Steps whose operands are all constants in memory of the process, or results of such steps. They
+/// Steps whose operands are all constants in host memory, or results of such steps. They
 /// are computed once, and their results are constants of the executables of a device.
 ///
 /// Equal for all inferences of a program, because the constants are.

@@ -119,7 +119,7 @@ struct device_copy {
     check(cudaGraphMemcpyNodeGetParams(node, &copy));
     if (copy.srcPtr.ptr == nullptr || copy.dstPtr.ptr == nullptr ||
         !is_of_device(copy.srcPtr.ptr) || !is_of_device(copy.dstPtr.ptr)) {
-      throw error(errc::unsupported, "a step copies memory of the process");
+      throw error(errc::unsupported, "a step copies host memory");
     }
     copies.push_back({node, copy.srcPtr.ptr, copy.dstPtr.ptr});
   }

@@ -424,7 +424,7 @@ void prepare_request::infer_steps() {
     outputs[i].spec = request_.outputs[i];
   }
   if (request_.to_host && !request_.outputs.empty()) {
-    throw invalid_argument("outputs", "are given, but the results go to memory of the process");
+    throw invalid_argument("outputs", "are given, but the results go to host memory");
   }
   for (auto& output : outputs) output.is_downloaded = request_.to_host;
   auto run = graph->infer(request_.inputs, request_.scalars, outputs);

@@ -19,7 +19,7 @@ class program_graph;
 
 namespace sluice::operations {
 
-/// Copies of those constants of a program that lie in memory of the process, and the results of the
+/// Copies of those constants of a program that lie in host memory, and the results of the
 /// steps that depend on nothing else, in one block of a device. Nobody writes them, so launches
 /// that own this object need not record them.
 class uploaded_constants {

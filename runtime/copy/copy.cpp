@@ -194,7 +194,7 @@ timeline_point copy_between_gpus(const copy_end& target, const copy_end& source,
   return copy_point;
 }
 
-// From and to a host device, through memory of the process
+// From and to a host device, through host memory
 
 /// Memory of the process, not pinned.
 /// @throws error `out_of_memory`

@@ -18,12 +18,12 @@ class staging_ring;
 class staging_thread;
 class timeline;
 
-/// The work of the staging thread for one transfer: it copies chunks between process memory and the
+/// The work of the staging thread for one transfer: it copies chunks between host memory and the
 /// slots of a ring. After the last chunk the staging thread pushes the job on the runtime's release
-/// list, because the owner of the process memory must be destroyed on another thread.
+/// list, because the owner of the host memory must be destroyed on another thread.
 struct staging_job final : releasable {
   std::shared_ptr<staging_ring> ring;
-  std::shared_ptr<std::byte> memory;  // process memory
+  std::shared_ptr<std::byte> memory;  // host memory
   std::size_t bytes = 0;
   copy_direction direction = copy_direction::host_to_device;
   /// An upload reads nothing before this word is set. Null: it may read at once.

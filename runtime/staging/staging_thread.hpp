@@ -13,7 +13,7 @@ namespace sluice::detail {
 
 class runtime_context;
 
-/// The thread of a runtime that copies between process memory and the slots of staging rings.
+/// The thread of a runtime that copies between host memory and the slots of staging rings.
 ///
 /// It serves all rings in turn and never waits for one of them, so a stalled stream delays no
 /// transfer of another stream. It makes no driver call and runs no code of the program. It only

@@ -20,7 +20,7 @@ namespace sluice {
 
 class device_runtime;
 
-/// A tensor in memory of the process: row-major, without gaps.
+/// A tensor in host memory: row-major, without gaps.
 ///
 ///     const host_tensor x(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
 ///     const std::span<const float> elements = x.values<float>();

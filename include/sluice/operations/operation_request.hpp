@@ -64,7 +64,7 @@ class operation_request {
   virtual void add_operand(const tensor& value, bool is_output) = 0;
   /// The element type by which traces name the launch. After `add_operand`.
   [[nodiscard]] virtual element_type type() const noexcept = 0;
-  /// The most device commands that move operands between the device and memory of the process.
+  /// The most device commands that move operands between the device and host memory.
   [[nodiscard]] virtual std::size_t transfer_commands() const noexcept { return 0; }
   /// Whether `other`, which has the same descriptor, may be launched together with this request, if
   /// `most_in_batch` of both is not 0.

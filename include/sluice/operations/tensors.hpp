@@ -50,7 +50,7 @@ class tensor_list {
 
 /// Tensors on the device.
 using tensors = tensor_list<tensor>;
-/// Tensors in memory of the process.
+/// Tensors in host memory.
 using host_tensors = tensor_list<host_tensor>;
 
 }  // namespace sluice

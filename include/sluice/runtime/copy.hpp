@@ -38,7 +38,7 @@ SLUICE_EXPORT timeline_point enqueue_copy(const copy_end& target, const copy_end
 /// depends on the devices:
 /// - Between GPUs, memory of the driver's pool is copied directly if the hardware can. The default
 ///   stack uses this pool. Memory of `direct` and of other resources is copied through the host.
-/// - From and to a host device the bytes pass through memory of the process. On the GPU's side this
+/// - From and to a host device the bytes pass through host memory. On the GPU's side this
 ///   is a `host_transfer`. In a copy to a host device, the thread of the target stream waits for
 ///   the source.
 ///

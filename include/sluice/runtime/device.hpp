@@ -252,7 +252,7 @@ class SLUICE_EXPORT device {
   virtual std::size_t trim_async() noexcept { return 0; }
   /// The bytes that the device's pool has taken from the system: memory in use and kept memory.
   [[nodiscard]] virtual std::size_t pool_bytes() noexcept = 0;
-  /// Allocates memory of the process for transfers at full speed. It is pinned on CUDA.
+  /// Allocates host memory for transfers at full speed. It is pinned on CUDA.
   /// @throws error `out_of_memory` if there is no memory
   /// @throws error `device_lost` if the GPU is lost
   [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;

@@ -263,7 +263,7 @@ class SLUICE_EXPORT device_runtime {
   /// that a destructor of an owner needs.
   /// @throws error `device_lost` in a child of `fork()`, for a runtime of the parent
   void reap_pending();
-  /// Allocates memory of the process that a GPU reads and writes at full speed: it is pinned.
+  /// Allocates host memory that a GPU reads and writes at full speed: it is pinned.
   ///
   /// A transfer from or to this memory passes through no other memory: the device copies the bytes,
   /// and no thread does. It returns with its last owner, on any thread. Up to 64 MiB

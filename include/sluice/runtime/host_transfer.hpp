@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Moves bytes between memory of the process and memory of a device, as part of one launch.
+/// Moves bytes between host memory and memory of a device, as part of one launch.
 ///
 ///     const auto values = std::make_shared<std::vector<float>>(...);
 ///     const auto moved = host_transfer::upload(stream, {values, values->data()}, target.bytes());
@@ -26,8 +26,8 @@ namespace sluice {
 /// On a host device the stream's thread copies the bytes directly. On a GPU they pass through
 /// pinned memory of the runtime, which `runtime_options::pinned_limit` limits. Up to `max_at_once`
 /// bytes pass through a piece of their own. More bytes pass through a few slots that all transfers
-/// of the stream share. The staging thread of the runtime copies between the slots and the memory
-/// of the process. Other streams do not wait. Memory of `device_runtime::allocate_pinned` needs
+/// of the stream share. The staging thread of the runtime copies between the slots and host
+/// memory. Other streams do not wait. Memory of `device_runtime::allocate_pinned` needs
 /// none of this: the device copies from it or to it.
 ///
 /// A transfer must live until its launch has completed. If the device is lost, it must live until

@@ -108,7 +108,7 @@ class bench {
     }
     return {memory, model.type(), model.shape(), strides, offset};
   }
-  /// A tensor of random bytes in memory of the process.
+  /// A tensor of random bytes in host memory.
   [[nodiscard]] host_tensor process(element_type type, const extents& shape) {
     host_tensor values(type, shape);
     const auto bytes = random_values<std::uint8_t>(generator_, values.bytes());

@@ -20,7 +20,7 @@ namespace {
 
 class program_memory : public programs {
  protected:
-  /// A tensor in memory of the process, and the same numbers on the device.
+  /// A tensor in host memory, and the same numbers on the device.
   std::pair<host_tensor, tensor> both(const extents& shape) {
     const auto on_device = numbers(shape);
     return {get(on_device), on_device};
@@ -350,7 +350,7 @@ TEST_P(program_memory, is_shared_with_the_programs_inside) {
                      [&] { (void)r.add("inner", program(), {y}); }));
 }
 
-// `executor_options::max_plan_bytes` bounds the memory of the process only if the count is right.
+// `executor_options::max_plan_bytes` bounds the host memory only if the count is right.
 TEST_P(program_memory, of_an_executable_is_counted) {
   if (heap_in_use() == 0) GTEST_SKIP() << "the heap is that of a sanitizer";
   for (const auto capture : {capture_policy::never, capture_policy::automatic}) {

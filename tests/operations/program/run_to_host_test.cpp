@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs whose results go to memory of the process.
+// Runs whose results go to host memory.
 #include "tests/operations/program/programs.hpp"
 #include "tests/operations/program/random_program.hpp"
 #include "tests/support/expect_error.hpp"

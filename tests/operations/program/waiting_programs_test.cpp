@@ -33,7 +33,7 @@ class waiting_programs : public programs {
     x_ = {};
     programs::TearDown();
   }
-  /// x plus a constant of 1 MiB of its own in memory of the process.
+  /// x plus a constant of 1 MiB of its own in host memory.
   program with_constant(std::size_t elements = std::size_t{1} << 18U) const {
     program_builder p;
     const auto values = p.constant("c", host_tensor(std::vector<float>(elements, 1)));
