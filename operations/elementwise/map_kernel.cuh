@@ -130,69 +130,58 @@ template <int Count>
 __device__ inline void fill_missing(const unary_map<float>&, float (&)[Count]) {}
 ///@}
 
-/// Writes the results from number `first` on as vector `i` of a tensor.
-template <int Size, class Result, int Count>
-__device__ inline void put_vector(Result* y, std::int64_t i, const float (&results)[Count],
-                                  int first) {
+/// Writes results as vector `i` of a tensor.
+template <class Result, int Size>
+__device__ inline void put_vector(Result* y, std::int64_t i, const float (&results)[Size]) {
   if constexpr (std::is_same_v<Result, std::uint8_t>) {
     element_vector<Result, Size> vector;
 #pragma unroll
-    for (int j = 0; j < Size; ++j) put_f32(vector.elements[j], results[first + j]);
+    for (int j = 0; j < Size; ++j) put_f32(vector.elements[j], results[j]);
     reinterpret_cast<element_vector<Result, Size>*>(y)[i] = vector;
   } else {
-    float values[Size];
-#pragma unroll
-    for (int j = 0; j < Size; ++j) values[j] = results[first + j];
-    reinterpret_cast<word_vector<Result>*>(y)[i] = rounded_vector<Result>(values);
+    reinterpret_cast<word_vector<Result>*>(y)[i] = rounded_vector<Result>(results);
   }
 }
 
-/// Vectors of an input whose reads a thread has under way at once. Several inputs have enough bytes
-/// under way with one vector each.
+/// The threads that a multiprocessor has.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
+constexpr int resident_threads = 2048;
+#elif __CUDA_ARCH__ < 800
+constexpr int resident_threads = 1024;
+#else
+constexpr int resident_threads = 1536;  // some have more
+#endif
+/// Blocks of `flat_kernel` that a multiprocessor has at least. With one input, all of its threads
+/// hide the latency of memory, and few functions need more registers than that leaves.
 template <int Inputs>
-inline constexpr int vectors_of_thread = Inputs == 1 ? 2 : 1;
+inline constexpr int resident_blocks = Inputs == 1 ? resident_threads / threads_per_block : 1;
 
 /// A map in f32 of elements without gaps, 16 bytes of each input at a time. All addresses are
 /// aligned to 16 bytes. An input that a number stands for has none.
 template <class Element, class Result, int Inputs, class Function>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, resident_blocks<Inputs>)
     flat_kernel(const __grid_constant__ Function function, std::int64_t count,
                 const __grid_constant__ map_addresses addresses) {
   constexpr int size = 16 / sizeof(Element);
-  constexpr int vector_count = vectors_of_thread<Inputs>;
-  using vector = word_vector<Element>;
   auto* const y = static_cast<Result*>(addresses.y);
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-  const std::int64_t whole = count / size;
-  for (std::int64_t i = first; i < whole; i += vector_count * stride) {
-    vector vectors[Inputs][vector_count];
-#pragma unroll
-    for (int k = 0; k < Inputs; ++k) {
-      if (Inputs > 1 && addresses.inputs[k] == nullptr) continue;
-#pragma unroll
-      for (int n = 0; n < vector_count; ++n) {
-        if (i + n * stride >= whole) continue;
-        vectors[k][n] = static_cast<const vector*>(addresses.inputs[k])[i + n * stride];
-      }
-    }
-    float inputs[Inputs][vector_count * size];
+  for (std::int64_t i = first; i < count / size; i += stride) {
+    float inputs[Inputs][size];
 #pragma unroll
     for (int k = 0; k < Inputs; ++k) {
       if (Inputs > 1 && addresses.inputs[k] == nullptr) {
         fill_missing(function, inputs[k]);
         continue;
       }
+      const auto vector = static_cast<const word_vector<Element>*>(addresses.inputs[k])[i];
 #pragma unroll
-      for (int j = 0; j < vector_count * size; ++j) inputs[k][j] = vectors[k][j / size][j % size];
+      for (int j = 0; j < size; ++j) inputs[k][j] = vector[j];
     }
-    float results[vector_count * size];
+    float results[size];
     compute_elements<Result>(function, inputs, results);
-#pragma unroll
-    for (int n = 0; n < vector_count; ++n) {
-      if (i + n * stride < whole) put_vector<size>(y, i + n * stride, results, n * size);
-    }
+    put_vector(y, i, results);
   }
   const std::int64_t rest = count / size * size + first;
   if (rest < count) {
@@ -283,10 +272,10 @@ struct map_launcher {
   int operator()(const Body& body, const Layout& layout) const {
     if constexpr (flat_inputs<Body> != 0) {
       const auto launch = [&](auto element, auto result) {
-        constexpr int of_thread = vectors_of_thread<flat_inputs<Body>> * 16 / sizeof element;
+        constexpr int size = 16 / sizeof element;
         flat_kernel<decltype(element), decltype(result), flat_inputs<Body>>
-            <<<blocks_for((layout.count + of_thread - 1) / of_thread), threads_per_block, 0,
-               stream>>>(body.function, layout.count, body.addresses);
+            <<<blocks_for((layout.count + size - 1) / size), threads_per_block, 0, stream>>>(
+                body.function, layout.count, body.addresses);
       };
       if (is_flat(layout, body.addresses) &&
           with_flat_elements(layout.types[1], layout.types[0], launch)) {
