@@ -50,22 +50,59 @@ __device__ Number factor_of(const epilogue_call& call) {
   }
 }
 
+/// Whether elements are read and written as `word_vector`.
+template <class Element, int Size>
+inline constexpr bool has_words =
+    std::is_same_v<number_of<Element>, float>&& Size * sizeof(Element) == bytes_at_once;
+
 /// numbers[i] = the element i at `source`.
 template <class Element, int Size>
 __device__ void read(const Element* source, number_of<Element> (&numbers)[Size]) {
-  const auto elements = *reinterpret_cast<const element_vector<Element, Size>*>(source);
+  if constexpr (has_words<Element, Size>) {
+    const auto words = *reinterpret_cast<const word_vector<Element>*>(source);
 #pragma unroll
-  for (int i = 0; i < Size; ++i) numbers[i] = to_number(elements.elements[i]);
+    for (int i = 0; i < Size; ++i) numbers[i] = words[i];
+  } else {
+    const auto elements = *reinterpret_cast<const element_vector<Element, Size>*>(source);
+#pragma unroll
+    for (int i = 0; i < Size; ++i) numbers[i] = to_number(elements.elements[i]);
+  }
+}
+/// The element i at `target` = numbers[i].
+template <class Element, int Size>
+__device__ void write(Element* target, const number_of<Element> (&numbers)[Size]) {
+  if constexpr (has_words<Element, Size>) {
+    *reinterpret_cast<word_vector<Element>*>(target) = rounded_vector<Element>(numbers);
+  } else {
+    element_vector<Element, Size> elements;
+#pragma unroll
+    for (int i = 0; i < Size; ++i) put_number(elements.elements[i], numbers[i]);
+    *reinterpret_cast<element_vector<Element, Size>*>(target) = elements;
+  }
+}
+
+/// Where neighbours in a column lie.
+struct neighbours {
+  std::int64_t c;         ///< offset in C
+  std::int64_t residual;  ///< offset in the residual
+  std::int64_t row;       ///< of the first one
+  std::int64_t column;
+};
+/// Those from a row on.
+[[nodiscard]] __device__ inline neighbours neighbours_at(const epilogue_call& call,
+                                                         std::int64_t matrix, std::int64_t column,
+                                                         std::int64_t row) {
+  return {matrix * call.distance + column * call.leading + row,
+          matrix * call.residual_distance + column * call.residual_leading + row, row, column};
 }
 
 /// Computes `Size` neighbours in a column. Their addresses are aligned to their size, and so are
 /// those of a bias of rows.
 template <class Element, int Size>
 __device__ void compute(const epilogue_call& call, const epilogue_addresses& addresses,
-                        std::int64_t matrix, std::int64_t column, std::int64_t row) {
+                        const neighbours& place) {
   using number = number_of<Element>;
-  auto* const c =
-      static_cast<Element*>(addresses.c) + matrix * call.distance + column * call.leading + row;
+  auto* const c = static_cast<Element*>(addresses.c) + place.c;
   number values[Size]{};
   if (call.factor[0] != 0 || call.factor[1] != 0) {
     read<Element, Size>(c, values);
@@ -77,11 +114,11 @@ __device__ void compute(const epilogue_call& call, const epilogue_addresses& add
   }
   if (call.bias == bias_axis::row) {
     number numbers[Size];
-    read<Element, Size>(static_cast<const Element*>(addresses.bias) + row, numbers);
+    read<Element, Size>(static_cast<const Element*>(addresses.bias) + place.row, numbers);
 #pragma unroll
     for (int i = 0; i < Size; ++i) values[i] = sum(values[i], numbers[i]);
   } else if (call.bias != bias_axis::none) {
-    const auto position = call.bias == bias_axis::column ? column : 0;
+    const auto position = call.bias == bias_axis::column ? place.column : 0;
     const auto number_of_column = to_number(static_cast<const Element*>(addresses.bias)[position]);
 #pragma unroll
     for (int i = 0; i < Size; ++i) values[i] = sum(values[i], number_of_column);
@@ -96,19 +133,25 @@ __device__ void compute(const epilogue_call& call, const epilogue_addresses& add
   }
   if (call.has_residual) {
     number numbers[Size];
-    read<Element, Size>(static_cast<const Element*>(addresses.residual) +
-                            matrix * call.residual_distance + column * call.residual_leading + row,
-                        numbers);
+    read<Element, Size>(static_cast<const Element*>(addresses.residual) + place.residual, numbers);
 #pragma unroll
     for (int i = 0; i < Size; ++i) values[i] = sum(values[i], numbers[i]);
   }
-  element_vector<Element, Size> results;
-#pragma unroll
-  for (int i = 0; i < Size; ++i) put_number(results.elements[i], values[i]);
-  *reinterpret_cast<element_vector<Element, Size>*>(c) = results;
+  write<Element, Size>(c, values);
 }
 
-template <class Element, int Size>
+/// Whether the operands have no gaps: the number of an element is its offset.
+[[nodiscard]] bool is_flat(const epilogue_call& call) {
+  const auto has_gaps = [&](std::int64_t leading, std::int64_t distance) {
+    return (leading != call.rows && call.columns > 1) ||
+           (distance != call.rows * call.columns && call.count > 1);
+  };
+  return !has_gaps(call.leading, call.distance) &&
+         (!call.has_residual || !has_gaps(call.residual_leading, call.residual_distance));
+}
+
+/// `Flat` states that the operands have no gaps, and columns of a multiple of `Size` elements.
+template <class Element, int Size, bool Flat>
 __global__ void __launch_bounds__(threads_per_block)
     epilogue_kernel(const __grid_constant__ epilogue_call call,
                     const __grid_constant__ epilogue_addresses addresses) {
@@ -117,14 +160,24 @@ __global__ void __launch_bounds__(threads_per_block)
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
        i < total; i += stride) {
-    const auto line = divide(i, vectors);
-    const auto matrix = divide(line.value, call.columns);
-    const auto row = line.remainder * Size;
-    if (row + Size <= call.rows) {
-      compute<Element, Size>(call, addresses, matrix.value, matrix.remainder, row);
+    if constexpr (Flat) {
+      neighbours place{i * Size, i * Size, 0, 0};
+      if (call.bias == bias_axis::row) place.row = divide(i, vectors).remainder * Size;
+      if (call.bias == bias_axis::column) {
+        place.column = divide(divide(i, vectors).value, call.columns).remainder;
+      }
+      compute<Element, Size>(call, addresses, place);
     } else {
-      for (auto r = row; r < call.rows; ++r) {
-        compute<Element, 1>(call, addresses, matrix.value, matrix.remainder, r);
+      const auto line = divide(i, vectors);
+      const auto matrix = divide(line.value, call.columns);
+      const auto row = line.remainder * Size;
+      const auto place_of = [&](std::int64_t r) {
+        return neighbours_at(call, matrix.value, matrix.remainder, r);
+      };
+      if (row + Size <= call.rows) {
+        compute<Element, Size>(call, addresses, place_of(row));
+      } else {
+        for (auto r = row; r < call.rows; ++r) compute<Element, 1>(call, addresses, place_of(r));
       }
     }
   }
@@ -162,12 +215,13 @@ int with_element(storage type, const Run& run) {
   }
 }
 
-template <class Element, int Size>
+template <class Element, int Size, bool Flat = false>
 int launch(const epilogue_call& call, const epilogue_addresses& addresses, cudaStream_t stream) {
   const auto vectors = (call.rows + Size - 1) / Size * call.columns * call.count;
   const auto blocks = (vectors + threads_per_block - 1) / threads_per_block;
-  epilogue_kernel<Element, Size><<<static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks),
-                                   threads_per_block, 0, stream>>>(call, addresses);
+  epilogue_kernel<Element, Size, Flat>
+      <<<static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks), threads_per_block, 0,
+         stream>>>(call, addresses);
   return cudaGetLastError();
 }
 
@@ -182,9 +236,13 @@ int load_epilogue() {
       using element_type = decltype(element);
       constexpr int size = bytes_at_once / sizeof element;
       cudaFuncAttributes attributes;
-      const auto loaded = cudaFuncGetAttributes(&attributes, epilogue_kernel<element_type, size>);
+      const auto load = [&](auto* kernel) -> int {
+        return cudaFuncGetAttributes(&attributes, kernel);
+      };
+      int loaded = load(epilogue_kernel<element_type, size, true>);
+      if (loaded == cudaSuccess) loaded = load(epilogue_kernel<element_type, size, false>);
       if (size == 1 || loaded != cudaSuccess) return loaded;
-      return cudaFuncGetAttributes(&attributes, epilogue_kernel<element_type, 1>);
+      return load(epilogue_kernel<element_type, 1, false>);
     });
   }
   return status;
@@ -197,6 +255,9 @@ int launch_epilogue(const epilogue_call& call, const epilogue_addresses& address
     constexpr int size = bytes_at_once / sizeof element;
     const auto native = reinterpret_cast<cudaStream_t>(stream);
     if (is_aligned(call, addresses, sizeof element)) {
+      if (is_flat(call) && call.rows % size == 0) {
+        return launch<element_type, size, true>(call, addresses, native);
+      }
       return launch<element_type, size>(call, addresses, native);
     }
     return launch<element_type, 1>(call, addresses, native);
