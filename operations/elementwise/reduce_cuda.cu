@@ -122,22 +122,27 @@ template <class Element, class Term>
   return parts[0];
 }
 
-/// The sum of 16 f16, exactly, without a conversion of each to f64, which are slow. Each is split
-/// into a multiple of 2^-4, of which 16 have a sum of 24 bits, and a rest of at most 2^-5, a
-/// multiple of 2^-24. The sum of infinite numbers is NaN.
+/// The sum of 16 f16, exactly, without a conversion of each to f64, which are slow. Eight are added
+/// to a number whose neighbours are 2^-3 away, which rounds them to multiples of 2^-3. The rests
+/// are at most 2^-4 and multiples of 2^-24, so f32 holds their sum. The sum of infinite numbers is
+/// NaN.
 [[nodiscard]] __device__ inline double sum_of(const word_vector<__half>& a,
                                               const word_vector<__half>& b) {
-  constexpr float magic = 1.5F * (1 << 19);  // f32 from 2^19 to 2^20 are multiples of 2^-4
-  float upper = 0;
-  float lower = 0;
+  constexpr float origin = 1.5F * (1 << 20);  // f32 from 2^20 to 2^21 are multiples of 2^-3
+  float sums[] = {origin, origin};
+  float rests[] = {0, 0};
 #pragma unroll
   for (int j = 0; j < a.size; ++j) {
-    const float upper_a = a[j] + magic - magic;
-    const float upper_b = b[j] + magic - magic;
-    lower += (a[j] - upper_a) + (b[j] - upper_b);
-    upper += upper_a + upper_b;
+    const float pair[] = {a[j], b[j]};
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const float next = sums[k] + pair[k];
+      rests[k] += pair[k] - (next - sums[k]);
+      sums[k] = next;
+    }
   }
-  return static_cast<double>(upper) + static_cast<double>(lower);
+  return static_cast<double>((sums[0] - origin) + (sums[1] - origin)) +
+         static_cast<double>(rests[0] + rests[1]);
 }
 
 /// Vectors of a row whose reads a thread has under way at once.
@@ -273,7 +278,8 @@ __global__ void __launch_bounds__(threads_per_block)
     value total = reducer.identity();
     map_position<2> position{};
     if (unit < units) {
-      const auto split = divide(unit, call.results.count);
+      quotient split{0, unit};
+      if (call.parts > 1) split = divide(unit, call.results.count);
       position = position_of(call.results, split.remainder);
       const std::int64_t begin = split.value * call.part_length;
       const std::int64_t end = begin + call.part_length < call.reduced.count
