@@ -149,6 +149,26 @@ HWY_INLINE V vector_erf(D d, V x) {
   return hn::CopySign(hn::IfThenElse(hn::Le(t, one), near, far), x);
 }
 
+/// x · Φ(x) as max(x, 0) - t · 2^q(t) with t = |x|, as `normal_gate` computes it on a GPU. 2^f of
+/// the fraction f is its Taylor series. From 15 on, and where 2^q is subnormal, the product is 0.
+template <class D, class V>
+HWY_INLINE V vector_gelu(D d, V x) {
+  constexpr std::array<float, 9> q{-1.0F,           -1.1511106F,    -0.45914835F,
+                                   -5.27079645e-2F, 7.39955537e-3F, -4.07614657e-4F,
+                                   -7.21922076e-5F, 1.56106949e-5F, -9.0596121e-7F};
+  constexpr std::array<float, 7> powers{1.0F,           0.693147181F,   0.240226507F,
+                                        0.0555041087F,  0.00961812911F, 0.00133335581F,
+                                        0.000154035304F};
+  const auto t = hn::Min(hn::Abs(x), hn::Set(d, 15.0F));
+  const auto exponent = hn::Max(polynomial(d, t, q), hn::Set(d, -127.0F));
+  const auto n = hn::NearestInt(exponent);
+  const hn::RebindToSigned<D> integers;
+  const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
+  const auto fraction = hn::Sub(exponent, hn::ConvertTo(d, n));
+  const auto tail = hn::Mul(scale, polynomial(d, fraction, powers));
+  return hn::NegMulAdd(t, tail, hn::Max(x, hn::Zero(d)));
+}
+
 /// The function of arguments in `vector_range`, or of all arguments if it is total.
 template <unary_function F, class D, class V>
 HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
@@ -175,11 +195,7 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   }
   if constexpr (F == function::tanh) return hn::Tanh(d, x);
   if constexpr (F == function::erf) return vector_erf(d, x);
-  if constexpr (F == function::gelu) {
-    const auto distribution =
-        hn::Add(hn::Set(d, 1.0F), vector_erf(d, hn::Mul(x, hn::Set(d, 0.707106781F))));
-    return hn::Mul(hn::Mul(hn::Set(d, 0.5F), x), distribution);
-  }
+  if constexpr (F == function::gelu) return vector_gelu(d, x);
   if constexpr (F == function::relu) {
     const auto number = hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), x);
     return hn::IfThenElse(hn::IsNaN(x), hn::Set(d, NAN), number);
