@@ -27,12 +27,14 @@ template <class Bits>
 }
 
 /// Copies x to y, whose elements are neighbours along two different dimensions: `across` for x and
-/// the last one for y. Tiles of whole cache lines keep either side from touching a line twice.
+/// the last one for y. Tiles of whole cache lines keep either side from touching a line twice, and
+/// blocks of tiles read several lines of x in turn.
 template <class Bits>
 void copy_transposed(const operations::map_addresses& addresses,
                      const operations::map_layout<2>& layout,
                      const operations::map_position<2>& origin, int across) {
   constexpr auto edge = line_elements<Bits>;
+  constexpr auto block = 4 * edge;
   const int last = layout.rank - 1;
   const auto width = layout.shape[last];
   const auto height = layout.shape[across];
@@ -44,18 +46,25 @@ void copy_transposed(const operations::map_addresses& addresses,
   for_each_position(planes, origin, [&](const operations::map_position<2>& plane) {
     const auto* const x = static_cast<const Bits*>(addresses.inputs[0]) + plane.offsets[1];
     auto* const y = static_cast<Bits*>(addresses.y) + plane.offsets[0];
-    for (std::int64_t top = 0; top < height; top += edge) {
+    const auto copy_tile = [&](std::int64_t top, std::int64_t left) {
       const auto rows = std::min(edge, height - top);
-      for (std::int64_t left = 0; left < width; left += edge) {
-        const auto columns = std::min(edge, width - left);
-        Bits tile[edge * edge];
-        for (std::int64_t i = 0; i < columns; ++i) {
-          std::memcpy(tile + i * edge, x + (left + i) * x_stride + top,
-                      static_cast<std::size_t>(rows) * sizeof(Bits));
-        }
-        for (std::int64_t row = 0; row < rows; ++row) {
-          auto* const line = y + (top + row) * y_stride + left;
-          for (std::int64_t i = 0; i < columns; ++i) line[i] = tile[i * edge + row];
+      const auto columns = std::min(edge, width - left);
+      Bits tile[edge * edge];
+      for (std::int64_t i = 0; i < columns; ++i) {
+        std::memcpy(tile + i * edge, x + (left + i) * x_stride + top,
+                    static_cast<std::size_t>(rows) * sizeof(Bits));
+      }
+      for (std::int64_t row = 0; row < rows; ++row) {
+        auto* const line = y + (top + row) * y_stride + left;
+        for (std::int64_t i = 0; i < columns; ++i) line[i] = tile[i * edge + row];
+      }
+    };
+    for (std::int64_t down = 0; down < height; down += block) {
+      for (std::int64_t right = 0; right < width; right += block) {
+        for (auto left = right; left < std::min(right + block, width); left += edge) {
+          for (auto top = down; top < std::min(down + block, height); top += edge) {
+            copy_tile(top, left);
+          }
         }
       }
     }
