@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/functors.hpp"
 #include "operations/elementwise/storage.hpp"
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct converted_factor {
   std::int64_t distance = 0;      ///< distance between matrices
   std::int64_t copy_leading = 8;  ///< distance between lines of the copy, a multiple of 8
   storage type = storage::e4m3;   ///< e4m3 or e5m2
+  zeros_behind<std::int64_t, sizeof(storage)> zeros{};
 
   /// Vectors of eight elements in a matrix of the copy.
   [[nodiscard]] SLUICE_HOST_DEVICE std::int64_t vectors() const noexcept {
@@ -36,7 +38,8 @@ struct converted_factor {
 struct float8_conversion {
   converted_factor factors[2]{};
   storage type = storage::f16;  ///< of the copies, f16 or bf16
-  const float* scales[2]{};     ///< of one element; nullptr stands for 1
+  zeros_behind<std::int64_t, sizeof(storage)> zeros{};
+  const float* scales[2]{};  ///< of one element; nullptr stands for 1
   float alpha = 1;
   float beta = 0;
   float* numbers = nullptr;  ///< the products of alpha and the scales, and beta

@@ -151,22 +151,20 @@ operations::inferred_epilogue operations::infer_epilogue(const epilogue_members&
     e.factor[0] = p.beta.real();
     e.factor[1] = p.beta.imag();
   }
-  bool is_aligned = c.alignment >= fused_alignment;
-  if (bias != nullptr) {
-    inference.make_contiguous(op.bias);
-    is_aligned = is_aligned && bias->alignment >= fused_alignment;
-  }
+  const auto is_aligned = [](const tensor_spec& s) {
+    return s.alignment >= fused_alignment;
+  };
+  if (bias != nullptr) inference.make_contiguous(op.bias);
   if (residual != nullptr) {
     const auto matrix = place_residual(inference, op.residual, c, p.swapped);
     e.has_residual = true;
     e.residual_leading = matrix.leading;
     e.residual_distance = matrix.distance;
-    is_aligned = is_aligned && residual->alignment >= fused_alignment;
   }
-  for (const auto* factor : {&op.a, &op.b}) {
-    is_aligned = is_aligned && inference.require(*factor).alignment >= fused_alignment;
-  }
-  result.is_aligned = is_aligned;
+  result.products_are_aligned =
+      is_aligned(c) && is_aligned(inference.require(op.a)) && is_aligned(inference.require(op.b));
+  result.is_aligned = result.products_are_aligned && (bias == nullptr || is_aligned(*bias)) &&
+                      (residual == nullptr || is_aligned(*residual));
   return result;
 }
 
@@ -184,10 +182,10 @@ operations::gemm_epilogue_call operations::infer_epilogue(const gemm& op, infere
     throw invalid_argument("activation",
                            "is given, but c is of type " + std::string(to_string(p.c_type)));
   }
-  const auto [epilogue, is_aligned] = infer_epilogue(
+  const auto found = infer_epilogue(
       epilogue_members{op.a, op.b, op.c, op.bias, op.residual, op.activation}, inference, p);
-  call.epilogue = epilogue;
-  if (is_aligned) call.key = fused_part(p, epilogue);
+  call.epilogue = found.call;
+  if (found.is_aligned) call.key = fused_part(p, found.call);
   return call;
 }
 

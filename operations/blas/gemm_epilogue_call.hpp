@@ -84,7 +84,9 @@ struct epilogue_members {
 /// An epilogue of products that are inferred.
 struct inferred_epilogue {
   epilogue_call call{};
-  bool is_aligned = false;  ///< all operands are, as cuBLASLt needs them
+  // As cuBLASLt needs them:
+  bool products_are_aligned = false;  ///< A, B and C
+  bool is_aligned = false;            ///< all operands
 };
 /// Infers the epilogue of `products`. It is empty if C is.
 [[nodiscard]] inferred_epilogue infer_epilogue(const epilogue_members& members,

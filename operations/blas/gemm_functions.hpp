@@ -16,7 +16,10 @@ namespace sluice::host {
 void turn_off_openblas_threads();
 /// Refuses sizes beyond OpenBLAS's.
 /// @throws error `unsupported`
+///@{
+void check_products(const char* operation, const operations::gemm_call& call);
 void check_gemm(const operations::gemm_call& call);
+///@}
 /// Computes with OpenBLAS.
 void compute_gemm(const operations::gemm_call& call, const launch_of<gemm>& launch);
 /// The same with an epilogue.

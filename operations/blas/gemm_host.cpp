@@ -137,20 +137,24 @@ std::string blas_version() {
 }
 
 // OpenBLAS counts in `blasint`, which has 32 bits in the usual builds.
-void check_gemm(const gemm_call& call) {
-  const auto require = [](std::int64_t value, const char* name) {
+void check_products(const char* operation, const gemm_call& call) {
+  const auto require = [&](std::int64_t value, const char* name) {
     if (value <= std::numeric_limits<blasint>::max()) return;
-    throw error(errc::unsupported, std::string("gemm: ") + name + " is " + std::to_string(value) +
-                                       ", but OpenBLAS takes at most " +
+    throw error(errc::unsupported, std::string(operation) + ": " + name + " is " +
+                                       std::to_string(value) + ", but OpenBLAS takes at most " +
                                        std::to_string(std::numeric_limits<blasint>::max()));
   };
   if (!call.multiplies) return;
   require(call.m, call.swapped ? "n" : "m");
   require(call.n, call.swapped ? "m" : "n");
   require(call.k, "k");
+  if (call.is_16_bit()) return;  // blocks are converted first
   require(call.first.leading, call.swapped ? "ldb" : "lda");
   require(call.second.leading, call.swapped ? "lda" : "ldb");
   require(call.c.leading, "ldc");
+}
+void check_gemm(const gemm_call& call) {
+  check_products("gemm", call);
 }
 
 void compute_gemm(const gemm_call& call, const launch_of<gemm>& launch) {

@@ -37,20 +37,28 @@ void require_scale(const inference& inference, const operand& scale) {
   }
 }
 
+/// Copies a scale that cuBLASLt would refuse.
+void align_scale(inference& inference, const operand& scale) {
+  const auto* const s = inference.given(scale);
+  if (s != nullptr && s->alignment < operations::fused_alignment) inference.pack(scale);
+}
+
 /// The key of products, with the part of the epilogue that cuBLASLt may compute.
-scaled_key key_of(const scaled_gemm_call& call, bool is_aligned) {
+scaled_key key_of(const scaled_gemm_call& call, const operations::inferred_epilogue& found) {
   constexpr std::int64_t line = operations::fused_alignment;  // in elements of 8 bits
   const auto& p = call.products;
   scaled_key key{.product = operations::product_key(p),
                  .second_type = static_cast<std::int32_t>(call.second_type)};
   key.product.type = static_cast<std::int32_t>(call.first_type);
   // A sum of f32 loses nothing on its way to the kernel of the epilogue.
-  if (p.c_type != element_type::f32) operations::add_fused_part(key.product, p, call.epilogue);
+  if (p.c_type != element_type::f32 && found.is_aligned) {
+    operations::add_fused_part(key.product, p, call.epilogue);
+  }
   const auto steps =
       p.k | p.first.leading | p.first.distance | p.second.leading | p.second.distance;
   const bool suits =
-      is_aligned && p.first.transposed && !p.second.transposed && steps % line == 0 &&
-      p.count <= std::numeric_limits<std::int32_t>::max() &&
+      found.products_are_aligned && p.first.transposed && !p.second.transposed &&
+      steps % line == 0 && p.count <= std::numeric_limits<std::int32_t>::max() &&
       (call.first_type == element_type::e4m3 || call.second_type == element_type::e4m3);
   key.suits_tensor_cores = suits ? 1 : 0;
   return key;
@@ -78,9 +86,9 @@ operations::scaled_gemm_call operations::infer(const scaled_gemm& op, inference&
   p.alpha = static_cast<double>(op.alpha.to<float>("alpha"));
   p.beta = static_cast<double>(op.beta.to<float>("beta"));
   infer_products({op.a, op.b, op.c, op.new_c}, inference, p);
-  const auto [epilogue, is_aligned] = infer_epilogue(
+  const auto found = infer_epilogue(
       epilogue_members{op.a, op.b, op.c, op.bias, op.residual, op.activation}, inference, p);
-  call.epilogue = epilogue;
+  call.epilogue = found.call;
   if (!p.multiplies) {
     inference.ignore(op.a_scale);
     inference.ignore(op.b_scale);
@@ -91,11 +99,14 @@ operations::scaled_gemm_call operations::infer(const scaled_gemm& op, inference&
   };
   call.first_type = type_of(!p.swapped);
   call.second_type = type_of(p.swapped);
-  call.key = key_of(call, is_aligned);
+  call.key = key_of(call, found);
   const bool scales_a = inference.given(op.a_scale) != nullptr;
   const bool scales_b = inference.given(op.b_scale) != nullptr;
   call.key.scales_first = (p.swapped ? scales_b : scales_a) ? 1 : 0;
   call.key.scales_second = (p.swapped ? scales_a : scales_b) ? 1 : 0;
+  if (call.key.suits_tensor_cores != 0) {
+    for (const auto* scale : {&op.a_scale, &op.b_scale}) align_scale(inference, *scale);
+  }
   return call;
 }
 

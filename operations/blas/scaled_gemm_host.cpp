@@ -7,7 +7,7 @@
 namespace sluice::host {
 
 void check_scaled_gemm(const operations::scaled_gemm_call& call) {
-  check_gemm(call.products);
+  check_products("scaled_gemm", call.products);
 }
 
 void compute_scaled_gemm(const operations::scaled_gemm_call& call,

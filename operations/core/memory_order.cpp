@@ -3,6 +3,8 @@
 
 #include "runtime/seam.hpp"
 
+#include <sluice/runtime/tensor_layout.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +51,8 @@ tensor_spec spec_in_order(element_type type, const extents& shape, const extents
   for (std::size_t i = 0; i < order.size(); ++i) {
     spec.strides[static_cast<std::size_t>(order[i])] = strides[i];
   }
+  // Dimensions of one element have the strides that a tensor gives them.
+  spec.strides = tensor_layout(type, shape, spec.strides).strides();
   return spec;
 }
 

@@ -6,6 +6,7 @@
 #include "operations/program/run_axes.hpp"
 
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/tensor_layout.hpp>
 
 #include <cstdint>
 #include <string>
@@ -27,6 +28,7 @@ tensor_spec stack_in_order(const tensor_spec& spec, std::int64_t count) {
   if (spec.is_contiguous()) return stacked;
   stacked.strides = spec.strides;
   stacked.strides[0] = static_cast<std::int64_t>(spec.size()) / spec.shape[0];
+  stacked.strides = tensor_layout(stacked.type, stacked.shape, stacked.strides).strides();
   return stacked;
 }
 

@@ -32,12 +32,12 @@ namespace sluice {
 /// may round a C of 16 bits twice, and may compute `gelu_tanh` and `relu`, as `gemm` states.
 ///
 /// A GPU of compute capability 8.9 or above multiplies numbers of 8 bits with its tensor cores if
-/// one of A and B is e4m3, A is stored by rows and B by columns, and k, the addresses and the
-/// distances of rows and columns are multiples of 16 bytes. The fast accumulation of cuBLASLt is
-/// off. These tensor cores add a few products with fewer bits than f32 has before they go on in
-/// f32, so the error of a sum is up to 2^-9 times the sum of the magnitudes of its products. All
-/// other products are of copies of A and B as f16 or bf16, which lie in the workspace of the launch
-/// and are exact; their sums are in f32.
+/// one of A and B is e4m3, A is stored by rows and B by columns, and k, the addresses of A, B and
+/// C, and the distances of rows and columns are multiples of 16 bytes. Scales at other addresses
+/// are copied first. The fast accumulation of cuBLASLt is off. These tensor cores add a few
+/// products with fewer bits than f32 has before they go on in f32, so the error of a sum is up to
+/// 2^-8 times the sum of the magnitudes of its products. All other products are of copies of A and
+/// B as f16 or bf16, which lie in the workspace of the launch and are exact; their sums are in f32.
 struct scaled_gemm {
   operand a{};        ///< A
   operand b{};        ///< B

@@ -46,11 +46,6 @@ extents shape_of(bias_kind kind, std::int64_t m, std::int64_t n) {
   }
 }
 
-/// Half the distance of neighbouring numbers around 1.
-long double unit_of(element_type type) {
-  return unit_at(type, 1) / 2;
-}
-
 /// A product and its epilogue.
 struct epilogue_case {
   element_type type = f32;

@@ -32,6 +32,10 @@ struct error_bounds {
   const int exponent = value == 0 || !std::isfinite(value) ? least : std::ilogb(value);
   return std::ldexp(1.0L, std::max(exponent, least) - digits + 1);
 }
+/// Half the distance of neighbouring numbers around 1.
+[[nodiscard]] inline long double unit_of(element_type type) {
+  return unit_at(type, 1) / 2;
+}
 /// Whether a result is within `bound` units of `expected`, plus the rounding to its type. `scale`
 /// is a number of whose size the error may be.
 [[nodiscard]] inline bool is_near(element_type type, long double result, long double expected,

@@ -38,11 +38,6 @@ gemm valid_gemm(bench& test_bench) {
                  test_bench.coin());
 }
 
-/// A tensor like a matrix of the product, but of another type.
-tensor retyped(bench& test_bench, const operand& model, element_type type) {
-  return test_bench.make(type, model.value().shape());
-}
-
 gemm without_epilogue(gemm g) {
   g.bias = {};
   g.activation = activation::none;

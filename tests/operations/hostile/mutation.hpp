@@ -22,6 +22,11 @@ namespace sluice::test {
 /// The error that most mutations cause.
 inline constexpr auto bad = errc::invalid_argument;
 
+/// A tensor like an operand, but of another type.
+[[nodiscard]] inline tensor retyped(bench& test_bench, const operand& model, element_type type) {
+  return test_bench.make(type, model.value().shape());
+}
+
 /// One request that can be sent to an executor.
 class any_request {
  public:

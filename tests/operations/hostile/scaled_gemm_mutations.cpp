@@ -34,10 +34,6 @@ scaled_gemm valid_product(bench& test_bench) {
           .new_c = test_bench.one_of({layout::row_major, layout::column_major})};
 }
 
-tensor retyped(bench& test_bench, const operand& model, element_type type) {
-  return test_bench.make(type, model.value().shape());
-}
-
 /// Adds what is wrong with A and B.
 void add_factors(mutations_of<scaled_gemm>& mutations) {
   for (const auto& [name, member] :

@@ -345,15 +345,15 @@ class operation_suite {
                                              .bias = random_tensor(session_, {3}),
                                              .axis = 1,
                                              .type = sizes_.type});
-    value = builder.add("planes", strided_copy{.x = value});
     const auto steps = std::move(builder).build({value});
+    const auto planes = random({sizes_.images, 3, 224, 224});
     paired_rounds ways(
         run_, "images",
         fmt::format("{} images, 720x1280 to 224, normalised, channels first", sizes_.images),
         {.unit = "us an image", .pieces_per_second = 0});
     add_way(ways, "runs of a program",
             [this, work = requests<tensors>(session_.device().programs(),
-                                            std::vector{sluice::run{steps, {images}}})](
+                                            std::vector{sluice::run{steps, {images}, {planes}}})](
                 std::int64_t n) { return work((n + sizes_.images - 1) / sizes_.images); });
     ways.measure();
   }
