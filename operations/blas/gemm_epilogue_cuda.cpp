@@ -33,11 +33,6 @@ class gemm_epilogue_plan final : public operation_plan {
   std::optional<fused_product> product_;
 };
 
-/// The library context of cuBLASLt in a handle of cuBLAS.
-cublasLtHandle_t lt_handle(lane_libraries& libraries) {
-  return reinterpret_cast<cublasLtHandle_t>(libraries.get<cublas_handle>().get());
-}
-
 /// Enqueues products with a part of their epilogue. False if cuBLASLt does not compute them.
 bool enqueue_fused(lane_libraries& libraries, const gemm_epilogue_call& call,
                    const launch_of<gemm>& launch) {
@@ -51,8 +46,9 @@ bool enqueue_fused(lane_libraries& libraries, const gemm_epilogue_call& call,
                                 .bias = launch.get<const void>(&gemm::bias),
                                 .residual = launch.get<const void>(&gemm::residual),
                                 .c = launch.get<void>(&gemm::c)};
-  return product->enqueue(lt_handle(libraries), static_cast<float>(p.alpha.real()),
-                          static_cast<float>(p.beta.real()), operands, launch.workspace(),
+  return product->enqueue(libraries.get<cublas_handle>().get_lt(),
+                          static_cast<float>(p.alpha.real()), static_cast<float>(p.beta.real()),
+                          operands, launch.workspace(),
                           reinterpret_cast<cudaStream_t>(libraries.stream().native()));
 }
 
@@ -71,7 +67,7 @@ std::shared_ptr<const operation_plan> make_gemm_epilogue_plan(lane_libraries& li
     const detail::library_call library_scope(device.id());
     device.require_usable();
     const current_device_scope current(device);
-    product = fused_product::find(lt_handle(libraries), call.key,
+    product = fused_product::find(libraries.get<cublas_handle>().get_lt(), call.key,
                                   recommended_workspace(device.info().compute_capability));
   }
   return std::make_shared<gemm_epilogue_plan>(std::move(product));

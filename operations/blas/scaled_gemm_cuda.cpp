@@ -99,11 +99,6 @@ class scaled_gemm_plan final : public operation_plan {
   bool is_fused_ = false;
 };
 
-/// The library context of cuBLASLt in a handle of cuBLAS.
-cublasLtHandle_t lt_handle(lane_libraries& libraries) {
-  return reinterpret_cast<cublasLtHandle_t>(libraries.get<cublas_handle>().get());
-}
-
 void enqueue_fused(lane_libraries& libraries, const fused_product& product,
                    const scaled_gemm_call& call, const launch_of<scaled_gemm>& launch) {
   const auto& p = call.products;
@@ -118,9 +113,10 @@ void enqueue_fused(lane_libraries& libraries, const fused_product& product,
                                 .bias = launch.get<const void>(&scaled_gemm::bias),
                                 .residual = launch.get<const void>(&scaled_gemm::residual),
                                 .c = launch.get<void>(&scaled_gemm::c)};
-  const bool is_taken = product.enqueue(
-      lt_handle(libraries), static_cast<float>(p.alpha.real()), static_cast<float>(p.beta.real()),
-      operands, launch.workspace(), reinterpret_cast<cudaStream_t>(libraries.stream().native()));
+  const bool is_taken =
+      product.enqueue(libraries.get<cublas_handle>().get_lt(), static_cast<float>(p.alpha.real()),
+                      static_cast<float>(p.beta.real()), operands, launch.workspace(),
+                      reinterpret_cast<cudaStream_t>(libraries.stream().native()));
   if (!is_taken) {
     throw error(errc::library_failure, "scaled_gemm: cuBLASLt does not take its own algorithm");
   }
@@ -176,9 +172,9 @@ std::shared_ptr<const operation_plan> make_scaled_gemm_plan(lane_libraries& libr
                                  .scales_first = key.scales_first != 0,
                                  .scales_second = key.scales_second != 0};
     for (const bool is_fused : {true, false}) {
-      if (const auto product =
-              fused_product::find(lt_handle(libraries), is_fused ? key.product : plain,
-                                  recommended_workspace(capability), factors)) {
+      if (const auto product = fused_product::find(libraries.get<cublas_handle>().get_lt(),
+                                                   is_fused ? key.product : plain,
+                                                   recommended_workspace(capability), factors)) {
         return std::make_shared<scaled_gemm_plan>(*product, is_fused);
       }
     }

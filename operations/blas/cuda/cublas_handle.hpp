@@ -6,6 +6,7 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/stream.hpp>
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <cstddef>
@@ -31,6 +32,10 @@ class cublas_handle {
 
   /// The handle. Valid as long as this object.
   [[nodiscard]] cublasHandle_t get() const noexcept { return handle_; }
+  /// The library context of cuBLASLt in this handle.
+  [[nodiscard]] cublasLtHandle_t get_lt() const noexcept {
+    return reinterpret_cast<cublasLtHandle_t>(handle_);
+  }
 
  private:
   void bind(stream_ref stream, const operations::workspace& scratch);
