@@ -27,9 +27,10 @@ namespace sluice {
 /// the matrices lie in memory, the bias, the residual and what is read if beta, alpha or k is 0.
 /// Then the scales are not read, either.
 ///
-/// Products are exact and are added in f32, and a C of 16 bits is rounded once. The factor
-/// (alpha · a_scale) · b_scale is computed in f32. With a bias, an activation or a residual, a GPU
-/// may round a C of 16 bits twice, and may compute `gelu_tanh` and `relu`, as `gemm` states.
+/// Products are exact and are added in f32, and a C of 16 bits is rounded once. Alpha and the
+/// scales are f32; in which order they multiply a sum depends on the device, so their product
+/// should stay finite in any order. With a bias, an activation or a residual, a GPU may round a C
+/// of 16 bits twice, and may compute `gelu_tanh` and `relu`, as `gemm` states.
 ///
 /// A GPU of compute capability 8.9 or above multiplies numbers of 8 bits with its tensor cores if
 /// one of A and B is e4m3, A is stored by rows and B by columns, and k, the addresses of A, B and
