@@ -118,20 +118,39 @@ class executable::builder {
       naming([&] { return label_; },
              [&] { add_copy(place_of(value), value.spec(), external(i), w.spec); });
     }
-    // A value that several steps use is needed until the last of them.
-    for (std::size_t i = 0; i < target_.actions.size(); ++i) {
-      const auto& entry = target_.actions[i];
-      for (const auto& location : entry.operands) keep(location, i);
-      keep(entry.workspace, i);
-    }
-    target_.scratch_bytes = lay_out(buffers_);
+    lay_out_scratch();
+  }
+
+  /// Leaves out the packing of constants of which the planner has made copies. Then no place
+  /// changes any more.
+  void settle_places() {
+    target_.erase_left_out();
+    lay_out_scratch();
     for (auto& entry : target_.actions) {
       for (auto& location : entry.operands) settle(location);
       settle(entry.workspace);
+      entry.packings = std::vector<constant_packing>();
     }
   }
 
  private:
+  void lay_out_scratch() {
+    // A value that several steps use is needed until the last of them.
+    const auto count = target_.actions.size();
+    for (auto& buffer : buffers_) {
+      buffer.first = count;
+      buffer.last = 0;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& entry = target_.actions[i];
+      for (const auto& location : entry.operands) keep(location, i);
+      keep(entry.workspace, i);
+    }
+    for (auto& buffer : buffers_) {
+      if (buffer.first == count) buffer.bytes = 0;  // nothing is left that uses it
+    }
+    target_.scratch_bytes = lay_out(buffers_);
+  }
   /// Memory that the launch writes; see `program_inference::written`.
   [[nodiscard]] place external(std::size_t number) const {
     return {place::kind::external,
@@ -145,7 +164,7 @@ class executable::builder {
                                          std::to_string(bytes) + " bytes, but the device has " +
                                          std::to_string(memory_) + " bytes of memory");
     }
-    buffers_.push_back({.bytes = bytes, .first = target_.actions.size()});
+    buffers_.push_back({.bytes = bytes});
     return {place::kind::scratch, static_cast<std::uint32_t>(buffers_.size() - 1), 0};
   }
   void keep(const place& location, std::size_t number) {
@@ -239,6 +258,12 @@ class executable::builder {
     return {s.type, layout.shape(), layout.strides(), s.alignment};
   }
 
+  /// States the elements of a packed copy and their order; see `constant_copy_key`.
+  [[nodiscard]] static std::string order_of(const tensor_spec& source, const tensor_spec& copy) {
+    return std::string(to_string(source.type)) + ' ' + to_string(source.shape) + ' ' +
+           to_string(source.strides) + ' ' + to_string(copy.strides);
+  }
+
   /// Whether a step that updates an operand in `result` may do so in its memory: the operand is a
   /// whole intermediate value that nothing else needs.
   [[nodiscard]] bool can_take_over(const program_graph::step_result& result) const {
@@ -325,7 +350,14 @@ class executable::builder {
       if (!u.packed || u.spec->size() == 0) continue;
       operand = new_buffer(u.spec->bytes());
       if (u.access != access_kind::write) {
-        add_copy(value_place, repeated(value_spec, u.spec->shape), operand, *u.spec);
+        const auto source_spec = repeated(value_spec, u.spec->shape);
+        add_copy(value_place, source_spec, operand, *u.spec);
+        // A copy that repeats elements may be much larger than the constant.
+        if (value_place.memory == place::kind::constant && u.access == access_kind::read &&
+            !source_spec.repeats_elements()) {
+          new_action.packings.push_back(
+              {i, target_.actions.size() - 1, u.spec->bytes(), order_of(source_spec, *u.spec)});
+        }
       }
       if (u.access != access_kind::read) {
         written_back.push_back({operand, *u.spec, value_place, value_spec});
@@ -370,13 +402,17 @@ executable::executable(const program_graph& graph, const program_inference& infe
   steps_in_groups_ = groups.steps();
   constants_ = graph.constants_on(libraries, inferred, folded);
   builder::plans_by_key plans;
+  std::vector<std::unique_ptr<builder>> builders;
   const auto build = [&](form& target, const fusion& grouping) {
-    builder(*this, target, graph, inferred, folded, grouping, plans, libraries).add_steps();
+    builders.push_back(std::make_unique<builder>(*this, target, graph, inferred, folded, grouping,
+                                                 plans, libraries));
+    builders.back()->add_steps();
   };
   build(steps_, on_host_ ? groups : epilogues);
   const bool has_kernels = !on_host_ && steps_in_groups_ != steps_in_epilogues_;
   if (has_kernels) build(fused_, groups);
-  prepack_constants(inferred, libraries);
+  copy_constants(inferred, libraries);
+  for (const auto& each : builders) each->settle_places();
   if (inferred.errors != error_detection::none) {
     names_of_errors_ = std::make_shared<const step_names>(graph, inferred);
   }
@@ -443,7 +479,7 @@ std::size_t executable::shared_device_bytes() const noexcept {
   const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
   const auto share = owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
   const auto shares = capture_ && capture_->has_plans() ? 2 : 1;
-  return shares * (share + prepacked_bytes()) + (capture_ ? capture_->shared_device_bytes() : 0) +
+  return shares * (share + copied_bytes()) + (capture_ ? capture_->shared_device_bytes() : 0) +
          (stacked_ ? stacked_->shared_device_bytes() : 0);
 }
 
@@ -471,8 +507,8 @@ void* executable::address(const place& location, std::span<void* const> external
     case place::kind::constant:
       base = constants_ ? constants_->address() : nullptr;  // all of them may be empty
       break;
-    case place::kind::prepacked:
-      base = prepacked_[location.number]->address();
+    case place::kind::constant_copy:
+      base = copies_[location.number]->address();
       break;
   }
   return base == nullptr ? nullptr : static_cast<std::byte*>(base) + location.offset;

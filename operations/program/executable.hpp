@@ -144,10 +144,17 @@ class executable final : public operation_plan {
  private:
   /// Where an operand of an action is.
   struct place {
-    enum class kind : std::uint8_t { nowhere, external, scratch, constant, prepacked };
+    enum class kind : std::uint8_t { nowhere, external, scratch, constant, constant_copy };
     kind memory = kind::nowhere;
     std::uint32_t number = 0;  ///< of the external, the buffer or the copy
     std::size_t offset = 0;    ///< in bytes
+  };
+  /// A constant in host memory that an action packs in each run, for the action of a step.
+  struct constant_packing {
+    std::size_t operand = 0;  ///< of the step
+    std::size_t action = 0;   ///< the number of the action that packs it
+    std::size_t bytes = 0;    ///< of the packed copy
+    std::string order{};      ///< see `constant_copy_key::packing`
   };
   /// A step, several steps that are computed together, or a copy before or after a step.
   struct action {
@@ -161,9 +168,12 @@ class executable final : public operation_plan {
     std::vector<element_type> types{};  ///< of the operands
     std::shared_ptr<const operation_plan> plan{};
     place workspace{};
-    std::uint64_t prepacked = 0;  ///< see `launch_memory::prepacked`
-    std::uint32_t step = 0;       ///< its number
-    bool ends_step = false;       ///< the last one of its step
+    std::uint64_t prepacked = 0;               ///< see `launch_memory::prepacked`
+    std::uint32_t step = 0;                    ///< its number
+    bool ends_step = false;                    ///< the last one of its step
+    std::vector<constant_packing> packings{};  ///< of its operands, until the places are settled
+    /// It packs a constant of which the planner has made a copy, and is about to be removed.
+    bool is_left_out = false;
     /// The steps before it that have no action of their own, because a later one computes them.
     std::uint32_t steps_without_action = 0;
   };
@@ -173,6 +183,8 @@ class executable final : public operation_plan {
     std::size_t scratch_bytes = 0;
     std::size_t commands = 0;
     [[nodiscard]] std::size_t bytes() const noexcept;
+    /// Removes the copies that are left out.
+    void erase_left_out();
   };
   enum class kernels_state : std::uint8_t {
     none,     ///< no run uses generated kernels
@@ -182,12 +194,20 @@ class executable final : public operation_plan {
   };
   class builder;
 
-  /// Makes prepacked copies of the constants that steps want in another layout, and lets the steps
-  /// use them. A step for whose copy there is no memory uses the constant itself.
-  void prepack_constants(const program_inference& inferred, lane_libraries& libraries);
-  void prepack_operands(action& entry, std::size_t spare_bytes, lane_libraries& libraries);
-  /// The share of this executable in the prepacked copies, in bytes.
-  [[nodiscard]] std::size_t prepacked_bytes() const noexcept;
+  /// Makes copies of the constants that steps want in another order, packed or prepacked, and lets
+  /// the steps use them. A step for whose copy there is no memory uses the constant itself, which
+  /// each run packs if need be.
+  void copy_constants(const program_inference& inferred, lane_libraries& libraries);
+  void copy_constants(form& steps, std::size_t spare_bytes, lane_libraries& libraries);
+  /// Likewise of one of the actions `steps`, and of one of its operands.
+  ///@{
+  void copy_operands(form& steps, action& entry, std::size_t spare_bytes,
+                     lane_libraries& libraries);
+  void copy_operand(form& steps, action& entry, std::size_t number, std::size_t spare_bytes,
+                    lane_libraries& libraries);
+  ///@}
+  /// The share of this executable in these copies, in bytes.
+  [[nodiscard]] std::size_t copied_bytes() const noexcept;
   /// The executables of padded runs; nullptr if runs are not padded.
   [[nodiscard]] const stacked_executables* padded_runs() const noexcept {
     return pads_ ? stacked_.get() : nullptr;
@@ -209,7 +229,7 @@ class executable final : public operation_plan {
   mutable std::string kernels_refusal_;  // written by the planner before the state
   std::vector<std::shared_ptr<const operation_plan>> plans_;
   std::shared_ptr<const uploaded_constants> constants_;
-  std::vector<std::shared_ptr<const prepacked_constant>> prepacked_;
+  std::vector<std::shared_ptr<const constant_copy>> copies_;
   std::shared_ptr<const detail::error_names> names_of_errors_;
   std::size_t copies_of_graph_ = 0;     // of inputs and outputs, if there may be one
   std::size_t steps_in_groups_ = 0;     // those that can be computed together with others

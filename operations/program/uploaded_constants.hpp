@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/program/constant_copies.hpp"
 #include "operations/program/folding.hpp"
-#include "operations/program/prepacked_constants.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace sluice::detail {
 class program_graph;
@@ -32,16 +33,21 @@ class uploaded_constants {
 
   [[nodiscard]] void* address() const noexcept { return block_.address(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
-  /// The prepacked copy of the constant with an offset; made if there is none.
-  /// @throws error as `prepacked_constants::copy`
-  [[nodiscard]] std::shared_ptr<const prepacked_constant> prepacked_copy(
-      lane_libraries& libraries, const prepacking_request& request, std::size_t offset) const {
-    return prepacked_.copy(libraries, request, block_, offset);
+  /// A copy of a constant in another order; nullptr if there is none.
+  [[nodiscard]] std::shared_ptr<const constant_copy> find_copy(const constant_copy_key& key) const {
+    return copies_.find(key);
+  }
+  /// A copy of a constant in another order; made if there is none, or nullptr as
+  /// `constant_copies::copy` states.
+  /// @throws error as `constant_copies::copy`
+  [[nodiscard]] std::shared_ptr<const constant_copy> copy(lane_libraries& libraries,
+                                                          constant_copy_request request) const {
+    return copies_.copy(libraries, std::move(request), block_);
   }
 
  private:
   block_ref block_;
-  mutable prepacked_constants prepacked_;
+  mutable constant_copies copies_;
 };
 
 /// The copies of one program on all devices where an executable uses them. Thread-safe.

@@ -89,6 +89,40 @@ TEST_P(prepacked_layers, of_images_are_equal_bit_for_bit) {
   }
 }
 
+// Such filters are packed first.
+TEST_P(prepacked_layers, of_images_in_another_order_than_filters_are_equal_bit_for_bit) {
+  for (const auto type : {element_type::f32, element_type::f16, element_type::bf16}) {
+    const auto channels = 8 * between(1, 4);
+    const auto filters = 8 * between(1, 4);
+    const auto n = between(1, 3);
+    const auto size = between(5, 19);
+    SCOPED_TRACE(std::string(to_string(type)) + " n " + std::to_string(n) + " c " +
+                 std::to_string(channels) + " k " + std::to_string(filters) + " size " +
+                 std::to_string(size));
+    const auto w = weights({filters, channels, 3, 3}, type);
+    const auto x = typed({n, size, size, channels}, type);
+    const auto [constant,
+                given] = both(x, {w}, [&](program_builder& p, const auto& in, const auto& all) {
+      return p.add(
+          "y", conv2d{.x = in.permute({0, 3, 1, 2}), .w = all[0], .geometry = {.padding = {1, 1}}});
+    });
+    EXPECT_EQ(wide(constant[0]), wide(given[0]));
+    // A run has the commands and the scratch memory of one with filters in the order of the images.
+    const auto known_with = [&](const host_tensor& filter, const extents& order) {
+      program_builder p;
+      const auto in = p.input("x").permute({0, 3, 1, 2});
+      const auto y = p.add("y", conv2d{.x = in,
+                                       .w = p.constant("w", filter).permute(order),
+                                       .geometry = {.padding = {1, 1}}});
+      return prepare_of({std::move(p).build({y}), {tensor_spec::of(x)}});
+    };
+    const auto packed = known_with(w, {0, 1, 2, 3});
+    const auto ordered = known_with(weights({filters, 3, 3, channels}, type), {0, 3, 1, 2});
+    EXPECT_EQ(packed.commands, ordered.commands);
+    EXPECT_EQ(packed.scratch_bytes, ordered.scratch_bytes);
+  }
+}
+
 TEST_P(prepacked_layers, of_other_convolutions_are_equal_bit_for_bit) {
   const auto signal = both(numbers({2, 20, 300}), {weights({33, 20, 5})},
                            [](program_builder& p, const auto& x, const auto& w) {

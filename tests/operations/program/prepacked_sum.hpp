@@ -52,6 +52,7 @@ inline const operation_descriptor& descriptor_of(operation_type<prepacked_sum>) 
             const auto& x = inference.require(op.x);
             const auto& w = inference.require(op.w);
             (void)inference.result(op.y, x.type, x.shape);
+            inference.make_contiguous(op.w);
             return prepacked_sum_call{static_cast<std::int64_t>(x.size()), w.shape[0],
                                       op.factor.to<double>("factor"), op.form};
           },

@@ -409,9 +409,16 @@ TEST_P(programs, show_traces_when_their_steps_have_ended) {
   (void)run(traced, sluice::run{short_program, {numbers({64, 3})}});
   (void)run(traced, add(small(1), small(2)));
   (void)run(traced, sluice::run{long_program, {numbers({8})}});
-  const auto times = trace->await_times(3);
+  // A host device computes the first step once, and packs the scale once.
+  program_builder r;
+  const auto twice =
+      r.add("twice", affine{.x = r.constant("c", get(numbers({8, 2}))), .factor = 2});
+  const auto norm = r.add("norm", layer_norm{.x = r.input("x"), .scale = twice.select(1, 0)});
+  const program constant_program = std::move(r).build({norm});
+  (void)run(traced, sluice::run{constant_program, {numbers({3, 8})}});
+  const auto times = trace->await_times(4);
   const bool on_host = runtime().device().id().kind == device_kind::host;
-  const std::array<std::size_t, 3> counts{2, 0, times[2].step_ends.size()};
+  const std::array<std::size_t, 4> counts{2, 0, times[2].step_ends.size(), 2};
   for (std::size_t launch = 0; launch < counts.size(); ++launch) {
     const auto& t = times[launch];
     ASSERT_EQ(t.step_count, on_host ? counts[launch] : 0U);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/program/constant_copies.hpp"
+
+#include "operations/capture_scope.hpp"
+#include "operations/program/planner_launch.hpp"
+
+#include <sluice/runtime/host_task.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace sluice::operations {
+
+std::shared_ptr<const constant_copy> constant_copies::find(const constant_copy_key& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto place = copies_.find(key);
+  return place == copies_.end() ? nullptr : place->second.copy.lock();
+}
+
+bool constant_copies::has_room(std::size_t bytes, std::size_t limit) const noexcept {
+  std::size_t rest = limit;
+  for (const auto& [key, other] : copies_) {
+    if (!other.copy.expired()) rest -= std::min(rest, other.bytes);
+  }
+  return bytes <= rest;
+}
+
+std::shared_ptr<const constant_copy> constant_copies::copy(lane_libraries& libraries,
+                                                           constant_copy_request request,
+                                                           const block_ref& constants) {
+  const auto limit = max_bytes(constants.bytes());
+  if (auto existing = find(request.key)) return existing;
+  if (capture_scope::is_open()) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!has_room(request.bytes, limit)) return nullptr;
+  }
+  const std::array sizes{request.bytes, request.spare_bytes};
+  (void)libraries.runtime().reserve_memory(sizes);
+  // The work outlives this call if the device is lost.
+  struct copying {
+    constant_copy_request request;
+    block_ref constants;
+    void* target = nullptr;
+
+    void run(lane_libraries& own_libraries) const {
+      const void* const source =
+          request.source ? request.source->address()
+                         : static_cast<const std::byte*>(constants.address()) + request.key.offset;
+      request.write(own_libraries, source, target);
+    }
+  };
+  const auto work = std::make_shared<copying>(copying{std::move(request), constants});
+  const auto write = [&](lane_libraries& own_libraries, void* address) {
+    work->target = address;
+    if (own_libraries.runtime().device().id().kind != device_kind::host) {
+      return work->run(own_libraries);
+    }
+    submit_host_task(own_libraries.stream(), [work, &own_libraries] { work->run(own_libraries); });
+  };
+  auto block = written_block(libraries, work->request.bytes, "copies of constants of a program",
+                             work, write);
+  work->request.source.reset();  // the reclaim thread destroys the work later
+  auto result = std::make_shared<const constant_copy>(std::move(block));
+  const std::lock_guard lock(mutex_);
+  std::erase_if(copies_, [](const auto& other) { return other.second.copy.expired(); });
+  // The planner of another lane may have made this copy, or others, meanwhile.
+  if (const auto place = copies_.find(work->request.key); place != copies_.end()) {
+    if (auto existing = place->second.copy.lock()) return existing;
+  }
+  if (!has_room(work->request.bytes, limit)) return nullptr;
+  copies_[work->request.key] = {result, work->request.bytes};
+  return result;
+}
+
+}  // namespace sluice::operations
