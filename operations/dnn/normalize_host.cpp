@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/normalize_functions.hpp"
 #include "operations/dnn/row_loops.hpp"
-#include "operations/elementwise/f32_loops.hpp"
+#include "operations/dnn/softmax_columns.hpp"
+#include "operations/dnn/typed_row_loops.hpp"
 #include "operations/elementwise/host_loop.hpp"
 
 #include <algorithm>
@@ -29,98 +30,11 @@ map_layout<3> layout_of(const normalize_call& call, int first, int last) {
   return layout;
 }
 
-/// The sum of `term(i)` for all i below `count`. Sums of blocks keep the rounding small.
-template <class Term>
-double sum_of(std::int64_t count, const Term& term) {
-  constexpr std::int64_t block = 256;
-  double total = 0;
-  for (std::int64_t first = 0; first < count; first += block) {
-    double part = 0;
-    for (std::int64_t i = first; i < std::min(count, first + block); ++i) part += term(i);
-    total += part;
-  }
-  return total;
+/// Whether rows have gaps and lie side by side: their elements with the same index are neighbours.
+bool lie_beside(const normalize_call& call) noexcept {
+  const auto last = call.row_rank - 1;
+  return !has_flat_rows(call) && call.strides[0][last] == 1 && call.strides[1][last] == 1;
 }
-
-/// How numbers of type `T` are computed: f32 in vectors.
-///@{
-template <class T>
-struct row_loops;
-template <>
-struct row_loops<float> {
-  static float largest(const float* x, std::int64_t count) { return max_f32(x, count); }
-  static double sum(const float* x, std::int64_t count) {
-    return sum_f32(sum_term::number, x, count);
-  }
-  static double magnitudes(const float* x, std::int64_t count) {
-    return sum_f32(sum_term::magnitude, x, count);
-  }
-  static double squares(const float* x, std::int64_t count) {
-    return sum_f32(sum_term::square, x, count);
-  }
-  static double exponentials(const float* x, std::int64_t count, float shift, float* y) {
-    return exponentials_f32(x, count, shift, y);
-  }
-  static deviation_sums deviations(const float* x, std::int64_t count, float shift) {
-    return deviations_f32(x, count, shift);
-  }
-  static void map(const row_map<float>& map, const float* x, std::int64_t count, float* y) {
-    map_row_f32(map, x, count, y);
-  }
-  static void load_flat(storage type, const void* x, std::int64_t count, float* target) {
-    load_f32(type, x, count, target);
-  }
-  static void store_flat(storage type, const float* source, std::int64_t count, void* y) {
-    store_f32(type, source, count, y);
-  }
-  static constexpr storage direct = storage::f32;
-};
-template <>
-struct row_loops<double> {
-  static double largest(const double* x, std::int64_t count) {
-    double result = -HUGE_VAL;
-    for (std::int64_t i = 0; i < count; ++i) result = larger(result, x[i]);
-    return result;
-  }
-  static double sum(const double* x, std::int64_t count) {
-    return sum_of(count, [&](std::int64_t i) { return x[i]; });
-  }
-  static double magnitudes(const double* x, std::int64_t count) {
-    return sum_of(count, [&](std::int64_t i) { return std::abs(x[i]); });
-  }
-  static double squares(const double* x, std::int64_t count) {
-    return sum_of(count, [&](std::int64_t i) { return x[i] * x[i]; });
-  }
-  static double exponentials(const double* x, std::int64_t count, double shift, double* y) {
-    return sum_of(count, [&](std::int64_t i) {
-      const double power = std::exp(x[i] - shift);
-      if (y != nullptr) y[i] = power;
-      return power;
-    });
-  }
-  static deviation_sums deviations(const double* x, std::int64_t count, double shift) {
-    const auto difference = [&](std::int64_t i) {
-      return x[i] - shift;
-    };
-    return {sum_of(count, difference),
-            sum_of(count, [&](std::int64_t i) { return difference(i) * difference(i); })};
-  }
-  static void map(const row_map<double>& map, const double* x, std::int64_t count, double* y) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      y[i] = (x[i] - map.shift - map.residual) * map.factor *
-                 (map.scale != nullptr ? map.scale[i] : map.constant_scale) +
-             (map.bias != nullptr ? map.bias[i] : map.constant_bias);
-    }
-  }
-  static void load_flat(storage, const void* x, std::int64_t count, double* target) {
-    std::copy_n(static_cast<const double*>(x), count, target);
-  }
-  static void store_flat(storage, const double* source, std::int64_t count, void* y) {
-    std::copy_n(source, count, static_cast<double*>(y));
-  }
-  static constexpr storage direct = storage::f64;
-};
-///@}
 
 /// Computes rows one after the other, in `T`. Rows that have gaps or are of another type are
 /// converted to rows of `T`.
@@ -129,7 +43,11 @@ class row_computation {
  public:
   row_computation(const normalize_call& call, const map_layout<3>& elements,
                   const normalize_addresses& addresses)
-      : call_(call), elements_(elements), addresses_(addresses), is_flat_(has_flat_rows(call)) {
+      : call_(call),
+        elements_(elements),
+        addresses_(addresses),
+        is_flat_(has_flat_rows(call)),
+        lie_beside_(lie_beside(call)) {
     std::int64_t step = 1;
     for (int d = elements.rank - 1; d >= 0; --d) {
       is_beside_ = is_beside_ && elements.strides[2][d] == step;
@@ -146,7 +64,7 @@ class row_computation {
     const auto step = [&](int operand) {
       return rows.strides[operand][last];
     };
-    const auto group = !is_flat_ && step(0) == 1 && step(1) == 1 ? rows_beside() : 1;
+    const auto group = lie_beside_ ? rows_beside() : 1;
     auto row = line;
     for (std::int64_t i = 0; i < count; i += group) {
       const auto rest = std::min(group, count - i);
@@ -170,6 +88,22 @@ class row_computation {
   /// lines.
   static constexpr auto most_beside = static_cast<std::int64_t>(256 / sizeof(T));
 
+  /// Some elements of rows that lie side by side: a cache line of each row. Written one by one, the
+  /// elements of many rows would lie on as many pages.
+  struct beside_tile {
+    static constexpr auto height = static_cast<std::int64_t>(64 / sizeof(T));
+    std::array<T, static_cast<std::size_t>(height* most_beside)> elements;
+
+    /// Element `i` of each row.
+    [[nodiscard]] T* line(std::int64_t i) noexcept { return elements.data() + i * most_beside; }
+    void copy_to_row(std::int64_t k, std::int64_t count, T* row) noexcept {
+      for (std::int64_t i = 0; i < count; ++i) row[i] = line(i)[k];
+    }
+    void copy_from_row(std::int64_t k, std::int64_t count, const T* row) noexcept {
+      for (std::int64_t i = 0; i < count; ++i) line(i)[k] = row[i];
+    }
+  };
+
   /// The rows with gaps that are computed at once, if they lie side by side and fit into the cache.
   [[nodiscard]] std::int64_t rows_beside() const noexcept {
     constexpr std::int64_t cached = std::int64_t{1} << 18U;
@@ -189,26 +123,37 @@ class row_computation {
     // Rows at equal places of the cache would displace each other.
     const auto pitch = call_.count + static_cast<std::int64_t>(64 / sizeof(T));
     inputs_.resize(static_cast<std::size_t>(pitch * count));
-    std::array<T, most_beside> elements;
-    T* column = inputs_.data();
+    beside_tile tile;
+    std::int64_t begin = 0;  // the element of a row that is the first line of the tile
+    std::int64_t lines = 0;  // of the tile
+    const auto move_tile = [&] {
+      for (std::int64_t k = 0; k < count; ++k) {
+        tile.copy_to_row(k, lines, inputs_.data() + k * pitch + begin);
+      }
+      begin += std::exchange(lines, 0);
+    };
     for_each_position(elements_, [&](const map_position<3>& element) {
       loops::load_flat(call_.type, address_in(addresses_.x, first.offsets[1] + element.offsets[1]),
-                       count, elements.data());
-      for (std::int64_t k = 0; k < count; ++k)
-        column[k * pitch] = elements[static_cast<std::size_t>(k)];
-      ++column;
+                       count, tile.line(lines));
+      if (++lines == beside_tile::height) move_tile();
     });
+    move_tile();
     for (std::int64_t k = 0; k < count; ++k) {
       T* const row = inputs_.data() + k * pitch;
       compute_row(row, row, first.offsets[2] + k * parameter_step);
     }
-    column = inputs_.data();
+    std::int64_t number = 0;  // of an element
     for_each_position(elements_, [&](const map_position<3>& element) {
-      for (std::int64_t k = 0; k < count; ++k)
-        elements[static_cast<std::size_t>(k)] = column[k * pitch];
-      ++column;
+      const auto line = number % beside_tile::height;
+      if (line == 0) {
+        const auto rest = std::min(beside_tile::height, call_.count - number);
+        for (std::int64_t k = 0; k < count; ++k) {
+          tile.copy_from_row(k, rest, inputs_.data() + k * pitch + number);
+        }
+      }
+      ++number;
       loops::store_flat(
-          call_.type, elements.data(), count,
+          call_.type, tile.line(line), count,
           const_cast<std::byte*>(address_in(addresses_.y, first.offsets[0] + element.offsets[0])));
     });
   }
@@ -340,6 +285,7 @@ class row_computation {
   const map_layout<3>& elements_;
   const normalize_addresses& addresses_;
   bool is_flat_;
+  bool lie_beside_;  // the rows
   bool is_beside_ = true;
   std::int64_t repetitions_ = 1;
   std::vector<T> inputs_;
@@ -348,14 +294,30 @@ class row_computation {
   kept_row biases_;
 };
 
+/// The least number of rows in a part. Elements of few rows that lie side by side are a small part
+/// of a page, but some threads want a part, too.
+std::int64_t least_rows(const normalize_call& call) noexcept {
+  if (!lie_beside(call)) return 1;
+  constexpr std::int64_t least = 16;
+  constexpr std::int64_t most = 256;
+  constexpr std::int64_t parts = 16;
+  return std::clamp(call.shape[call.row_rank - 1] / parts, least, most);
+}
+
 template <class T>
 void compute_rows(const normalize_call& call, const normalize_addresses& addresses,
                   double nanoseconds_of_element) {
   const auto rows = layout_of(call, 0, call.row_rank);
   const auto elements = layout_of(call, call.row_rank, call.rank);
+  const bool are_columns = lie_beside(call) && has_softmax_columns(call);
   const map_cost cost{.nanoseconds = nanoseconds_of_element * static_cast<double>(call.count),
-                      .least = 1};
+                      .least = least_rows(call)};
   for_each_part(rows, cost, [&](const map_layout<3>& part, const map_position<3>& origin) {
+    if (are_columns) {
+      return for_each_line(part, origin, [&](const map_position<3>& line) {
+        compute_softmax_columns(call, addresses, line, part.shape[part.rank - 1]);
+      });
+    }
     row_computation<T> computation(call, elements, addresses);
     for_each_line(part, origin,
                   [&](const map_position<3>& line) { computation.compute_line(part, line); });

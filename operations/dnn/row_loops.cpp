@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::operations::HWY_NAMESPACE {
@@ -57,6 +59,90 @@ double exponentials_f32(const float* x, std::int64_t count, float shift, float* 
   if (y != nullptr) std::copy_n(last.begin(), rest, y + i);
   for (std::size_t k = 0; k < rest; ++k) total += static_cast<double>(last[k]);
   return total;
+}
+
+/// The first `count` numbers at `x`, at most those of a vector, and zeros.
+template <class D>
+HWY_INLINE hn::Vec<D> load_some(D d, const float* x, std::int64_t count) {
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  if (count == lanes) return hn::LoadU(d, x);
+  std::array<float, static_cast<std::size_t>(lanes)> numbers{};
+  std::copy_n(x, count, numbers.begin());
+  return hn::LoadU(d, numbers.data());
+}
+/// y[i] = lane i of a vector, for all i from `first` to below `last`.
+template <class D>
+HWY_INLINE void store_lanes(D d, hn::Vec<D> v, std::int64_t first, std::int64_t last, float* y) {
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  if (last - first == lanes) return hn::StoreU(v, d, y);
+  std::array<float, static_cast<std::size_t>(lanes)> numbers;
+  hn::StoreU(v, d, numbers.data());
+  std::copy_n(numbers.begin() + first, last - first, y + first);
+}
+/// sums[i] += lane i of a vector, likewise.
+template <class D>
+HWY_INLINE void add_lanes(D d, hn::Vec<D> v, std::int64_t first, std::int64_t last, double* sums) {
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  std::array<float, static_cast<std::size_t>(lanes)> numbers;
+  hn::StoreU(v, d, numbers.data());
+  if (last - first != lanes) {
+    for (auto i = first; i < last; ++i) {
+      sums[i] += static_cast<double>(numbers[static_cast<std::size_t>(i)]);
+    }
+    return;
+  }
+  const hn::ScalableTag<double> wide;
+  const hn::Rebind<float, decltype(wide)> narrow;
+  constexpr auto wide_lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<double>()));
+  for (std::int64_t i = 0; i < lanes; i += wide_lanes) {
+    const auto terms = hn::PromoteTo(wide, hn::LoadU(narrow, numbers.data() + i));
+    hn::StoreU(hn::Add(hn::LoadU(wide, sums + i), terms), wide, sums + i);
+  }
+}
+
+/// Adds `Rows` rows in f32, then their sum in f64.
+template <int Rows>
+HWY_INLINE void add_exponentials(const float* x, std::int64_t x_distance, std::int64_t count,
+                                 const float* shifts, float* y, std::int64_t y_distance,
+                                 double* sums) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  // Of the columns from `i` on, those from `first` to before `last`, the end of a vector or of all.
+  const auto add = [&](std::int64_t i, auto first, auto last) {
+    const auto shift = load_some(d, shifts + i, last);
+    auto sum = hn::Zero(d);
+    for (int k = 0; k < Rows; ++k) {
+      const auto power = exponential(d, hn::Sub(load_some(d, x + k * x_distance + i, last), shift));
+      if (y != nullptr) store_lanes(d, power, first, last, y + k * y_distance + i);
+      sum = hn::Add(sum, power);
+    }
+    add_lanes(d, sum, first, last, sums + i);
+  };
+  constexpr std::int64_t none = 0;
+  if (count < lanes) return add(0, none, count);
+  // Before the other columns, because y may be x.
+  const auto rest = count % lanes;
+  if (rest != 0) add(count - lanes, lanes - rest, lanes);
+  for (std::int64_t i = 0; i + lanes <= count; i += lanes) {
+    add(i, std::integral_constant<std::int64_t, none>(),
+        std::integral_constant<std::int64_t, lanes>());
+  }
+}
+void exponentials_of_columns_f32(const host::f32_rows& x, std::int64_t count, const float* shifts,
+                                 float* y, std::int64_t distance, double* sums) {
+  const auto target = [&](std::int64_t row) {
+    return y == nullptr ? nullptr : y + row * distance;
+  };
+  constexpr int group = 4;
+  std::int64_t row = 0;
+  for (; row + group <= x.rows; row += group) {
+    add_exponentials<group>(x.x + row * x.distance, x.distance, count, shifts, target(row),
+                            distance, sums);
+  }
+  for (; row < x.rows; ++row) {
+    add_exponentials<1>(x.x + row * x.distance, x.distance, count, shifts, target(row), distance,
+                        sums);
+  }
 }
 
 host::deviation_sums deviations_f32(const float* x, std::int64_t count, float shift) {
@@ -146,6 +232,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sluice::operations {
 HWY_EXPORT(exponentials_f32);
+HWY_EXPORT(exponentials_of_columns_f32);
 HWY_EXPORT(deviations_f32);
 HWY_EXPORT(map_row_f32);
 HWY_EXPORT(add_f64);
@@ -160,6 +247,10 @@ using namespace operations;
 
 double exponentials_f32(const float* x, std::int64_t count, float shift, float* y) {
   return HWY_DYNAMIC_DISPATCH(exponentials_f32)(x, count, shift, y);
+}
+void exponentials_of_columns_f32(const f32_rows& x, std::int64_t count, const float* shifts,
+                                 float* y, std::int64_t distance, double* sums) {
+  HWY_DYNAMIC_DISPATCH(exponentials_of_columns_f32)(x, count, shifts, y, distance, sums);
 }
 deviation_sums deviations_f32(const float* x, std::int64_t count, float shift) {
   return HWY_DYNAMIC_DISPATCH(deviations_f32)(x, count, shift);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/f32_loops.hpp"
+
 #include <cstdint>
 
 // Loops over rows without gaps that are computed in f32, with the largest vectors of the processor.
@@ -10,6 +12,10 @@ namespace sluice::host {
 /// y[i] = exp(x[i] - shift), if y is not nullptr, where no x[i] is above `shift`.
 /// @return the sum of these numbers
 [[nodiscard]] double exponentials_f32(const float* x, std::int64_t count, float shift, float* y);
+/// Likewise of `count` columns: of element i of each row, the shift is shifts[i], and sums[i] grows
+/// by the sum. Rows of y lie `distance` elements apart.
+void exponentials_of_columns_f32(const f32_rows& x, std::int64_t count, const float* shifts,
+                                 float* y, std::int64_t distance, double* sums);
 
 /// The sums of x[i] - shift and of its square.
 struct deviation_sums {

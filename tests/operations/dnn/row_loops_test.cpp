@@ -56,6 +56,74 @@ TEST_F(row_loops, exponentials) {
   }
 }
 
+TEST_F(row_loops, exponentials_of_columns) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  for (const std::size_t n : counts) {
+    for (const std::size_t rows : {0, 1, 2, 3, 4, 5, 8, 11}) {
+      const auto distance = n + 3;
+      auto x = numbers(rows * distance, -110, 0);
+      std::vector<float> shifts(n);
+      std::vector<long double> totals(n, 0.5L);
+      for (std::size_t i = 0; i < n; ++i) {
+        shifts[i] = -infinite;
+        if (rows > 1 && i % 5 == 1) x[i] = -infinite;
+        if (rows > 0 && i % 17 == 16) x[(rows - 1) * distance + i] = std::nanf("");
+        for (std::size_t row = 0; row < rows; ++row) {
+          shifts[i] = std::fmax(shifts[i], x[row * distance + i]);
+        }
+        for (std::size_t row = 0; row < rows; ++row) {
+          totals[i] += std::exp(static_cast<long double>(x[row * distance + i]) - shifts[i]);
+        }
+      }
+      const host::f32_rows source{x.data(), static_cast<std::int64_t>(distance),
+                                  static_cast<std::int64_t>(rows)};
+      const auto count = static_cast<std::int64_t>(n);
+      for_each_vector_target([&] {
+        std::vector<double> sums(n, 0.5);
+        std::vector<float> y(rows * (n + 1), -1);
+        host::exponentials_of_columns_f32(source, count, shifts.data(), y.data(), count + 1,
+                                          sums.data());
+        std::vector<double> other_sums(n, 0.5);
+        host::exponentials_of_columns_f32(source, count, shifts.data(), nullptr, 0,
+                                          other_sums.data());
+        for (std::size_t i = 0; i < n; ++i) {
+          if (std::isnan(totals[i])) {
+            EXPECT_TRUE(std::isnan(sums[i]) && std::isnan(other_sums[i]));
+          } else {
+            EXPECT_NEAR(sums[i], static_cast<double>(totals[i]),
+                        static_cast<double>(totals[i]) * 1e-6);
+            EXPECT_EQ(sums[i], other_sums[i]);
+          }
+          for (std::size_t row = 0; row < rows; ++row) {
+            const auto value = x[row * distance + i];
+            const auto power = y[row * (n + 1) + i];
+            const auto expected =
+                static_cast<double>(std::exp(static_cast<long double>(value) - shifts[i]));
+            if (std::isnan(expected)) {
+              EXPECT_TRUE(std::isnan(power));
+              continue;
+            }
+            EXPECT_NEAR(power, expected, expected * 1e-5 + 1e-44) << value;
+          }
+        }
+        for (std::size_t row = 0; row < rows; ++row) EXPECT_EQ(y[row * (n + 1) + n], -1);
+        auto in_place = x;
+        std::fill(other_sums.begin(), other_sums.end(), 0.5);
+        host::exponentials_of_columns_f32({in_place.data(), source.distance, source.rows}, count,
+                                          shifts.data(), in_place.data(), source.distance,
+                                          other_sums.data());
+        for (std::size_t row = 0; row < rows; ++row) {
+          for (std::size_t i = 0; i < n; ++i) {
+            const auto power = y[row * (n + 1) + i];
+            const auto other = in_place[row * distance + i];
+            EXPECT_TRUE(power == other || (std::isnan(power) && std::isnan(other)));
+          }
+        }
+      });
+    }
+  }
+}
+
 TEST_F(row_loops, exponentials_of_nan) {
   for (const std::size_t n : {1, 5, 16, 40}) {
     auto x = numbers(n, -3, 0);
