@@ -81,7 +81,9 @@ class executable final : public operation_plan {
     return std::max(steps_.scratch_bytes, fused_.scratch_bytes);
   }
   /// The most device commands of the steps alone.
-  [[nodiscard]] std::size_t step_commands() const noexcept { return steps_.commands; }
+  [[nodiscard]] std::size_t step_commands() const noexcept {
+    return std::max(steps_.commands, fused_.commands);
+  }
   void add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept override;
   std::size_t batch_workspace_bytes() const noexcept override;
   std::size_t batch_commands(std::size_t count) const noexcept override;
@@ -194,18 +196,25 @@ class executable final : public operation_plan {
   };
   class builder;
 
+  /// How copies of constants are made.
+  struct constant_copying {
+    lane_libraries& libraries;
+    std::size_t spare_bytes = 0;  ///< see `constant_copy_request::spare_bytes`
+    bool lacks_memory = false;    ///< a copy found no memory, so no other one is made
+  };
   /// Makes copies of the constants that steps want in another order, packed or prepacked, and lets
   /// the steps use them. A step for whose copy there is no memory uses the constant itself, which
   /// each run packs if need be.
   void copy_constants(const program_inference& inferred, lane_libraries& libraries);
-  void copy_constants(form& steps, std::size_t spare_bytes, lane_libraries& libraries);
+  void copy_constants(form& steps, constant_copying& copying);
   /// Likewise of one of the actions `steps`, and of one of its operands.
   ///@{
-  void copy_operands(form& steps, action& entry, std::size_t spare_bytes,
-                     lane_libraries& libraries);
-  void copy_operand(form& steps, action& entry, std::size_t number, std::size_t spare_bytes,
-                    lane_libraries& libraries);
+  void copy_operands(form& steps, action& entry, constant_copying& copying);
+  void copy_operand(form& steps, action& entry, std::size_t number, constant_copying& copying);
   ///@}
+  /// The copy that is requested; nullptr if there is none and none can be made.
+  [[nodiscard]] std::shared_ptr<const constant_copy> copy_constant(constant_copy_request request,
+                                                                   constant_copying& copying) const;
   /// The share of this executable in these copies, in bytes.
   [[nodiscard]] std::size_t copied_bytes() const noexcept;
   /// The executables of padded runs; nullptr if runs are not padded.

@@ -15,7 +15,7 @@ namespace sluice::operations {
 namespace {
 
 /// Whether a step runs without a copy that could not be made for this reason.
-bool lacks_memory(const error& reason) noexcept {
+bool is_lack_of_memory(const error& reason) noexcept {
   return reason.code() == errc::out_of_memory || reason.code() == errc::over_budget;
 }
 
@@ -60,35 +60,41 @@ auto prepacking_of_operand(const operation_descriptor& descriptor, const call_st
 void executable::copy_constants(const program_inference& inferred, lane_libraries& libraries) {
   if (constants_ == nullptr) return;
   // A run can do without a copy, but not without its own memory.
-  const auto spare_bytes =
-      run_bytes(inferred, scratch_bytes(), libraries.runtime().device().info().memory_bytes);
-  try {
-    copy_constants(steps_, spare_bytes, libraries);
-    copy_constants(fused_, spare_bytes, libraries);
-  } catch (...) {
-    // The other constants would find no memory either.
-    const auto reason = current_error();
-    if (!lacks_memory(reason)) throw error(reason);
-  }
+  constant_copying copying{
+      .libraries = libraries,
+      .spare_bytes =
+          run_bytes(inferred, scratch_bytes(), libraries.runtime().device().info().memory_bytes)};
+  copy_constants(steps_, copying);
+  copy_constants(fused_, copying);
 }
 
-void executable::copy_constants(form& steps, std::size_t spare_bytes, lane_libraries& libraries) {
+void executable::copy_constants(form& steps, constant_copying& copying) {
   for (auto& entry : steps.actions) {
     if (entry.descriptor == nullptr) continue;
-    naming([&] { return entry.label; },
-           [&] { copy_operands(steps, entry, spare_bytes, libraries); });
+    naming([&] { return entry.label; }, [&] { copy_operands(steps, entry, copying); });
   }
 }
 
-void executable::copy_operands(form& steps, action& entry, std::size_t spare_bytes,
-                               lane_libraries& libraries) {
-  for (std::size_t i = 0; i < entry.operands.size(); ++i) {
-    copy_operand(steps, entry, i, spare_bytes, libraries);
+void executable::copy_operands(form& steps, action& entry, constant_copying& copying) {
+  for (std::size_t i = 0; i < entry.operands.size(); ++i) copy_operand(steps, entry, i, copying);
+}
+
+std::shared_ptr<const constant_copy> executable::copy_constant(constant_copy_request request,
+                                                               constant_copying& copying) const {
+  if (copying.lacks_memory) return constants_->find_copy(request.key);
+  request.spare_bytes = copying.spare_bytes;
+  try {
+    return constants_->copy(copying.libraries, std::move(request));
+  } catch (...) {
+    if (!is_lack_of_memory(current_error())) throw;
   }
+  // Other copies would find no memory either. But steps share copies, and so do both forms.
+  copying.lacks_memory = true;
+  return nullptr;
 }
 
 void executable::copy_operand(form& steps, action& entry, std::size_t number,
-                              std::size_t spare_bytes, lane_libraries& libraries) {
+                              constant_copying& copying) {
   auto& operand = entry.operands[number];
   const auto packing =
       std::find_if(entry.packings.begin(), entry.packings.end(),
@@ -99,7 +105,7 @@ void executable::copy_operand(form& steps, action& entry, std::size_t number,
   if (constant.memory != place::kind::constant) return;
   prepacked_layout layout;
   if (!entry.varying) {
-    layout = entry.descriptor->prepacked(libraries.runtime().device().id().kind, entry.call,
+    layout = entry.descriptor->prepacked(copying.libraries.runtime().device().id().kind, entry.call,
                                          entry.plan.get(), number);
   }
   const bool prepacks = layout.bytes != 0;
@@ -120,29 +126,21 @@ void executable::copy_operand(form& steps, action& entry, std::size_t number,
   }
   std::shared_ptr<const constant_copy> packed;
   if (packer != nullptr) {
-    packed = constants_->copy(
-        libraries, {.key = std::move(key),
-                    .bytes = packing->bytes,
-                    .spare_bytes = spare_bytes,
-                    .write = packing_of(*packer->descriptor, packer->call, packer->types)});
+    packed = copy_constant({.key = std::move(key),
+                            .bytes = packing->bytes,
+                            .write = packing_of(*packer->descriptor, packer->call, packer->types)},
+                           copying);
     if (!packed) return;
   }
-  std::shared_ptr<const constant_copy> prepacked;
-  try {
-    if (prepacks) {
-      prepacked = constants_->copy(
-          libraries,
-          {.key = std::move(prepacked_key),
-           .source = packed,
-           .bytes = layout.bytes,
-           .spare_bytes = spare_bytes,
-           .write = prepacking_of_operand(*entry.descriptor, entry.call, entry.plan, number)});
-    }
-  } catch (...) {
-    if (packed) use(std::move(packed), false);
-    throw;
+  if (prepacks) {
+    auto prepacked = copy_constant(
+        {.key = std::move(prepacked_key),
+         .source = packed,
+         .bytes = layout.bytes,
+         .write = prepacking_of_operand(*entry.descriptor, entry.call, entry.plan, number)},
+        copying);
+    if (prepacked) return use(std::move(prepacked), true);
   }
-  if (prepacked) return use(std::move(prepacked), true);
   if (packed) use(std::move(packed), false);
 }
 
