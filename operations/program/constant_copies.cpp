@@ -7,7 +7,6 @@
 #include <sluice/runtime/host_task.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -37,8 +36,6 @@ std::shared_ptr<const constant_copy> constant_copies::copy(lane_libraries& libra
     const std::lock_guard lock(mutex_);
     if (!has_room(request.bytes, limit)) return nullptr;
   }
-  const std::array sizes{request.bytes, request.spare_bytes};
-  (void)libraries.runtime().reserve_memory(sizes);
   // The work outlives this call if the device is lost.
   struct copying {
     constant_copy_request request;
@@ -60,8 +57,8 @@ std::shared_ptr<const constant_copy> constant_copies::copy(lane_libraries& libra
     }
     submit_host_task(own_libraries.stream(), [work, &own_libraries] { work->run(own_libraries); });
   };
-  auto block = written_block(libraries, work->request.bytes, "copies of constants of a program",
-                             work, write);
+  auto block = written_block(libraries, work->request.bytes, work->request.spare_sizes,
+                             "copies of constants of a program", work, write);
   work->request.source.reset();  // the reclaim thread destroys the work later
   auto result = std::make_shared<const constant_copy>(std::move(block));
   const std::lock_guard lock(mutex_);

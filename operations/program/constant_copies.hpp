@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -47,7 +48,9 @@ struct constant_copy_request {
   /// What is copied; nullptr: the constant itself.
   std::shared_ptr<const constant_copy> source{};
   std::size_t bytes = 0;
-  std::size_t spare_bytes = 0;  ///< that the memory budget must have beside the copy
+  /// The sizes of blocks for which the device must have memory beside the copy, in bytes. They are
+  /// read before `copy` returns.
+  std::span<const std::size_t> spare_sizes{};
   /// Computes the copy on the stream of the libraries, in the thread of a host stream or by
   /// enqueueing on a GPU. It owns all that it uses beside the memory.
   std::function<void(lane_libraries& libraries, const void* source, void* copy)> write{};

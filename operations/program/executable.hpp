@@ -199,8 +199,8 @@ class executable final : public operation_plan {
   /// How copies of constants are made.
   struct constant_copying {
     lane_libraries& libraries;
-    std::size_t spare_bytes = 0;  ///< see `constant_copy_request::spare_bytes`
-    bool lacks_memory = false;    ///< a copy found no memory, so no other one is made
+    std::vector<std::size_t> sizes_of_run{};  ///< of the blocks of a run, in bytes
+    bool lacks_memory = false;                ///< a copy found no memory, so no other one is made
   };
   /// Makes copies of the constants that steps want in another order, packed or prepacked, and lets
   /// the steps use them. A step for whose copy there is no memory uses the constant itself, which

@@ -19,16 +19,19 @@ bool is_lack_of_memory(const error& reason) noexcept {
   return reason.code() == errc::out_of_memory || reason.code() == errc::over_budget;
 }
 
-/// The memory of the inputs and outputs of a run, in bytes, and `more`; at most `limit`.
-std::size_t run_bytes(const program_inference& inferred, std::size_t more, std::size_t limit) {
-  std::size_t sum = 0;
+/// The sizes of the blocks of a run, in bytes: its scratch memory, its inputs and its outputs.
+/// Their sum is at most `limit`.
+std::vector<std::size_t> sizes_of_run(const program_inference& inferred, std::size_t scratch_bytes,
+                                      std::size_t limit) {
+  std::vector<std::size_t> sizes;
   const auto add = [&](std::size_t bytes) {
-    sum += std::min(bytes, limit - sum);
+    sizes.push_back(std::min(bytes, limit));
+    limit -= sizes.back();
   };
-  add(more);
+  add(scratch_bytes);
   for (const auto& input : inferred.inputs) add(input.bytes());
   for (const auto& output : inferred.written) add(output.spec.bytes());
-  return sum;
+  return sizes;
 }
 
 /// Computes a packed copy.
@@ -62,8 +65,8 @@ void executable::copy_constants(const program_inference& inferred, lane_librarie
   // A run can do without a copy, but not without its own memory.
   constant_copying copying{
       .libraries = libraries,
-      .spare_bytes =
-          run_bytes(inferred, scratch_bytes(), libraries.runtime().device().info().memory_bytes)};
+      .sizes_of_run = sizes_of_run(inferred, scratch_bytes(),
+                                   libraries.runtime().device().info().memory_bytes)};
   copy_constants(steps_, copying);
   copy_constants(fused_, copying);
 }
@@ -82,7 +85,7 @@ void executable::copy_operands(form& steps, action& entry, constant_copying& cop
 std::shared_ptr<const constant_copy> executable::copy_constant(constant_copy_request request,
                                                                constant_copying& copying) const {
   if (copying.lacks_memory) return constants_->find_copy(request.key);
-  request.spare_bytes = copying.spare_bytes;
+  request.spare_sizes = copying.sizes_of_run;
   try {
     return constants_->copy(copying.libraries, std::move(request));
   } catch (...) {

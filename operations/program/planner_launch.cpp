@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace sluice::operations {
 namespace {
@@ -73,15 +74,31 @@ class planner_launch final : public detail::deferred {
   std::uint64_t ticket_ = 0;
 };
 
+/// Allocates a block if there is memory for those of `spare_sizes`, too.
+block_ref allocate_beside(device_runtime& runtime, std::span<const std::size_t> spare_sizes,
+                          std::size_t bytes, stream_ref stream, allocation_tag tag) {
+  if (spare_sizes.empty()) return runtime.allocate_bytes(bytes, stream, tag);
+  std::vector<std::size_t> sizes(spare_sizes.begin(), spare_sizes.end());
+  sizes.push_back(bytes);
+  // A budget refuses all of them at once. The device itself may have less memory.
+  auto reservation = runtime.reserve_memory(sizes);
+  std::vector<block_ref> spare_blocks;
+  for (const auto size : spare_sizes) {
+    spare_blocks.push_back(runtime.allocate_bytes(size, stream, "spare memory", reservation));
+  }
+  return runtime.allocate_bytes(bytes, stream, tag, reservation);
+}
+
 }  // namespace
 
-block_ref written_block(lane_libraries& libraries, std::size_t bytes, allocation_tag tag,
+block_ref written_block(lane_libraries& libraries, std::size_t bytes,
+                        std::span<const std::size_t> spare_sizes, allocation_tag tag,
                         std::shared_ptr<const void> owner,
                         const std::function<void(lane_libraries&, void*)>& write) {
   auto& runtime = libraries.runtime();
   const auto lane = libraries.get<planner_lane_of_lane>().owner;
   auto launch = std::make_unique<planner_launch>(lane, std::move(owner));
-  block_ref block = runtime.allocate_bytes(bytes, lane->stream, tag);
+  const auto block = allocate_beside(runtime, spare_sizes, bytes, lane->stream, tag);
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(launch));
   };

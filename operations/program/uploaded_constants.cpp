@@ -27,7 +27,7 @@ uploaded_constants::uploaded_constants(const detail::program_graph& graph,
   }
   const auto kept = std::make_shared<std::shared_ptr<host_transfer>>();
   block_ = written_block(
-      libraries, folded.bytes, "constants of a program", kept,
+      libraries, folded.bytes, {}, "constants of a program", kept,
       [&](lane_libraries& own_libraries, void* address) {
         *kept = host_transfer::upload(own_libraries.stream(), {gathered, gathered->data()}, bytes);
         (*kept)->enqueue(address);

@@ -328,8 +328,11 @@ TEST_P(packed_and_prepacked_constants, are_packed_if_there_is_no_memory_to_prepa
   const auto m = matrix(1 << 16);
   const auto x = numbers({1 << 16});
   const auto program = sum_with_column(m);
-  // The constants are first, then the packed copy. The runtime tries twice.
-  faults_->fail_nth(3, 2);
+  // The constants are first. Before each copy, there must be memory for the scratch memory, the
+  // input and the output of a run. The runtime tries twice.
+  constexpr int constants = 1;
+  constexpr int packed_copy = 3 + 1;
+  faults_->fail_nth(constants + packed_copy + 1, 2);
   const auto known_packed = known(program, x);
   EXPECT_EQ(known_packed.commands, 1U);
   expect_sum(results_of({program, {x}})[0], x, m);

@@ -97,6 +97,36 @@ TEST_P(refused_constant_copies, leave_those_of_other_constants_to_later_steps) {
   EXPECT_EQ(bits(results_of({program, {x}})[0]), bits(expected));
 }
 
+// The runs pack the columns one after the other, in the same scratch memory.
+TEST_P(refused_constant_copies, leave_the_memory_of_runs) {
+  constexpr std::int64_t count = 1 << 18;
+  constexpr std::size_t bytes = count * sizeof(float);
+  constexpr std::int64_t columns = 4;
+  const auto m = numbers({count, columns});
+  const auto x = numbers({1, count});
+  program_builder p;
+  const auto c = p.constant("m", get(m));
+  auto value = p.input("x");
+  for (std::int64_t i = 0; i < columns; ++i) {
+    value = p.add("norm", layer_norm{.x = value, .scale = c.select(1, i)});
+  }
+  const auto program = std::move(p).build({value});
+  constexpr std::size_t constant_bytes = columns * bytes;
+  constexpr std::size_t scratch_bytes = 3 * bytes;  // two values and a packed column
+  constexpr std::size_t result_bytes = bytes;
+  limits_->bytes = limits_->held_bytes + constant_bytes + scratch_bytes + result_bytes + bytes / 2;
+  const auto known = prepare_of({program, {tensor_spec::of(x)}});
+  EXPECT_LE(known.scratch_bytes, scratch_bytes);
+  auto y = results_of({program, {x}});
+  limits_->bytes = memory_limits::unlimited;
+  auto expected = x;
+  for (std::int64_t i = 0; i < columns; ++i) {
+    const auto scale = alone(strided_copy{.x = m.select(1, i)});
+    expected = alone(layer_norm{.x = expected, .scale = scale});
+  }
+  EXPECT_EQ(bits(y[0]), bits(expected));
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, refused_constant_copies, every_device(), parameter_name);
 
 }  // namespace
