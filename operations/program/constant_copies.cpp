@@ -3,6 +3,7 @@
 
 #include "operations/capture_scope.hpp"
 #include "operations/program/planner_launch.hpp"
+#include "runtime/seam.hpp"
 
 #include <sluice/runtime/host_task.hpp>
 
@@ -11,6 +12,16 @@
 #include <utility>
 
 namespace sluice::operations {
+namespace {
+
+/// The most memory that a block of `bytes` takes, in bytes.
+std::size_t footprint(lane_libraries& libraries, std::size_t bytes) {
+  constexpr std::size_t alignment = 256;  // of each block
+  const auto& resource = detail::runtime_core::of(libraries.runtime())->resource();
+  return std::max(resource.footprint(bytes), alignment);
+}
+
+}  // namespace
 
 std::shared_ptr<const constant_copy> constant_copies::find(const constant_copy_key& key) const {
   const std::lock_guard lock(mutex_);
@@ -30,11 +41,12 @@ std::shared_ptr<const constant_copy> constant_copies::copy(lane_libraries& libra
                                                            constant_copy_request request,
                                                            const block_ref& constants) {
   const auto limit = max_bytes(constants.bytes());
+  const auto memory_bytes = footprint(libraries, request.bytes);
   if (auto existing = find(request.key)) return existing;
   if (capture_scope::is_open()) return nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (!has_room(request.bytes, limit)) return nullptr;
+    if (!has_room(memory_bytes, limit)) return nullptr;
   }
   // The work outlives this call if the device is lost.
   struct copying {
@@ -67,8 +79,8 @@ std::shared_ptr<const constant_copy> constant_copies::copy(lane_libraries& libra
   if (const auto place = copies_.find(work->request.key); place != copies_.end()) {
     if (auto existing = place->second.copy.lock()) return existing;
   }
-  if (!has_room(work->request.bytes, limit)) return nullptr;
-  copies_[work->request.key] = {result, work->request.bytes};
+  if (!has_room(memory_bytes, limit)) return nullptr;
+  copies_[work->request.key] = {result, memory_bytes};
   return result;
 }
 

@@ -59,9 +59,9 @@ struct constant_copy_request {
 /// The copies of the constants of one program on one device that executables use. Thread-safe.
 class constant_copies {
  public:
-  /// The most bytes of all copies of constants of `bytes`. Steps may want a constant in any number
-  /// of orders. A packed copy beside one that takes f32 for elements of 16 bits takes three times
-  /// the memory of the constant. The rest is for gaps in the orders of libraries.
+  /// The most bytes of memory of all copies of constants of `bytes`. Steps may want a constant in
+  /// any number of orders. A packed copy beside one that takes f32 for elements of 16 bits takes
+  /// three times the memory of the constant. The rest is for gaps in the orders of libraries.
   [[nodiscard]] static constexpr std::size_t max_bytes(std::size_t bytes) noexcept {
     return 3 * bytes + (std::size_t{16} << 20U);
   }
@@ -78,9 +78,9 @@ class constant_copies {
  private:
   struct entry {
     std::weak_ptr<const constant_copy> copy{};
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;  ///< of the memory that it takes
   };
-  /// Whether there is room for another copy. The lock is held.
+  /// Whether there is room for another copy that takes `bytes` of memory. The lock is held.
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit) const noexcept;
 
   mutable std::mutex mutex_;

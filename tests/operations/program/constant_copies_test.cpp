@@ -204,6 +204,18 @@ TEST_P(single_constant_copies, have_a_bound) {
   EXPECT_NE(copy(request_of("c", most - mebibyte)), nullptr);
 }
 
+TEST_P(single_constant_copies, have_a_bound_of_the_memory_that_they_take) {
+  constexpr auto most = operations::constant_copies::max_bytes(mebibyte);
+  constexpr std::size_t bytes = mebibyte + 1;  // pools round it
+  const auto memory_bytes = runtime().reserve_memory(std::array{bytes}).left();
+  ASSERT_GT(memory_bytes, bytes);
+  std::vector<copy_ref> all;
+  do {
+    all.push_back(copy(request_of("order " + std::to_string(all.size()), bytes)));
+  } while (all.back() != nullptr);
+  EXPECT_EQ(all.size() - 1, most / memory_bytes);
+}
+
 TEST_P(single_constant_copies, that_two_lanes_make_at_once_have_a_bound) {
   const auto [one, other] =
       copy_on_two_lanes("a", "b", operations::constant_copies::max_bytes(mebibyte) / 2 + 1);
