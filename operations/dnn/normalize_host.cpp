@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/normalize_functions.hpp"
+#include "operations/dnn/normalize_parts.hpp"
 #include "operations/dnn/row_loops.hpp"
 #include "operations/dnn/softmax_columns.hpp"
 #include "operations/dnn/typed_row_loops.hpp"
@@ -36,6 +37,19 @@ bool lie_beside(const normalize_call& call) noexcept {
   return !has_flat_rows(call) && call.strides[0][last] == 1 && call.strides[1][last] == 1;
 }
 
+/// The most rows that lie side by side and are computed at once, in `T`: the elements of as many
+/// rows at one index fill some cache lines.
+template <class T>
+constexpr auto most_beside = static_cast<std::int64_t>(256 / sizeof(T));
+
+/// The rows with gaps that are computed at once, if they lie side by side and fit into the cache.
+template <class T>
+std::int64_t rows_beside(const normalize_call& call) noexcept {
+  constexpr std::int64_t cached = std::int64_t{1} << 18U;
+  return std::clamp<std::int64_t>(cached / std::max<std::int64_t>(call.count, 1), 1,
+                                  most_beside<T>);
+}
+
 /// Computes rows one after the other, in `T`. Rows that have gaps or are of another type are
 /// converted to rows of `T`.
 template <class T>
@@ -64,7 +78,7 @@ class row_computation {
     const auto step = [&](int operand) {
       return rows.strides[operand][last];
     };
-    const auto group = lie_beside_ ? rows_beside() : 1;
+    const auto group = lie_beside_ ? rows_beside<T>(call_) : 1;
     auto row = line;
     for (std::int64_t i = 0; i < count; i += group) {
       const auto rest = std::min(group, count - i);
@@ -84,18 +98,14 @@ class row_computation {
     std::int64_t offset = -1;
     std::vector<T> values;
   };
-  /// The most rows with gaps that are computed at once: their elements at one index fill some cache
-  /// lines.
-  static constexpr auto most_beside = static_cast<std::int64_t>(256 / sizeof(T));
-
   /// Some elements of rows that lie side by side: a cache line of each row. Written one by one, the
   /// elements of many rows would lie on as many pages.
   struct beside_tile {
     static constexpr auto height = static_cast<std::int64_t>(64 / sizeof(T));
-    std::array<T, static_cast<std::size_t>(height* most_beside)> elements;
+    std::array<T, static_cast<std::size_t>(height* most_beside<T>)> elements;
 
     /// Element `i` of each row.
-    [[nodiscard]] T* line(std::int64_t i) noexcept { return elements.data() + i * most_beside; }
+    [[nodiscard]] T* line(std::int64_t i) noexcept { return elements.data() + i * most_beside<T>; }
     void copy_to_row(std::int64_t k, std::int64_t count, T* row) noexcept {
       for (std::int64_t i = 0; i < count; ++i) row[i] = line(i)[k];
     }
@@ -104,12 +114,6 @@ class row_computation {
     }
   };
 
-  /// The rows with gaps that are computed at once, if they lie side by side and fit into the cache.
-  [[nodiscard]] std::int64_t rows_beside() const noexcept {
-    constexpr std::int64_t cached = std::int64_t{1} << 18U;
-    return std::clamp<std::int64_t>(cached / std::max<std::int64_t>(call_.count, 1), 1,
-                                    most_beside);
-  }
   void compute(const map_position<3>& row) {
     const T* const x = input_row(row.offsets[1]);
     T* const y = is_direct() ? static_cast<T*>(addresses_.y) + row.offsets[0] : memory(results_);
@@ -295,40 +299,51 @@ class row_computation {
 };
 
 /// The least number of rows in a part. Elements of few rows that lie side by side are a small part
-/// of a page, but some threads want a part, too.
+/// of a page, but several threads want a part, too.
+template <class T>
 std::int64_t least_rows(const normalize_call& call) noexcept {
   if (!lie_beside(call)) return 1;
   constexpr std::int64_t least = 16;
   constexpr std::int64_t most = 256;
   constexpr std::int64_t parts = 16;
-  return std::clamp(call.shape[call.row_rank - 1] / parts, least, most);
+  constexpr std::int64_t fewest_parts = 4;
+  const auto rows = std::clamp(call.shape[call.row_rank - 1] / parts, least, most);
+  // Fewer columns of them do not fill a vector.
+  if (has_softmax_columns(call)) return rows;
+  // Long rows share no cache line that is read, because they are computed one by one.
+  if (rows_beside<T>(call) == 1) return 1;
+  return std::min(rows, std::max<std::int64_t>(call.rows / fewest_parts, 1));
 }
 
 template <class T>
-void compute_rows(const normalize_call& call, const normalize_addresses& addresses,
-                  double nanoseconds_of_element) {
+void compute_rows(const normalize_call& call, const normalize_addresses& addresses) {
   const auto rows = layout_of(call, 0, call.row_rank);
   const auto elements = layout_of(call, call.row_rank, call.rank);
   const bool are_columns = lie_beside(call) && has_softmax_columns(call);
-  const map_cost cost{.nanoseconds = nanoseconds_of_element * static_cast<double>(call.count),
-                      .least = least_rows(call)};
-  for_each_part(rows, cost, [&](const map_layout<3>& part, const map_position<3>& origin) {
-    if (are_columns) {
-      return for_each_line(part, origin, [&](const map_position<3>& line) {
-        compute_softmax_columns(call, addresses, line, part.shape[part.rank - 1]);
+  for_each_part(
+      rows, cost_of_rows(call), [&](const map_layout<3>& part, const map_position<3>& origin) {
+        if (are_columns) {
+          return for_each_line(part, origin, [&](const map_position<3>& line) {
+            compute_softmax_columns(call, addresses, line, part.shape[part.rank - 1]);
+          });
+        }
+        row_computation<T> computation(call, elements, addresses);
+        for_each_line(part, origin,
+                      [&](const map_position<3>& line) { computation.compute_line(part, line); });
       });
-    }
-    row_computation<T> computation(call, elements, addresses);
-    for_each_line(part, origin,
-                  [&](const map_position<3>& line) { computation.compute_line(part, line); });
-  });
 }
 
 }  // namespace
 
 void compute_normalize(const normalize_call& call, const normalize_addresses& addresses) {
-  if (call.type == storage::f64) return compute_rows<double>(call, addresses, 15);
-  compute_rows<float>(call, addresses, 2);
+  if (call.type == storage::f64) return compute_rows<double>(call, addresses);
+  compute_rows<float>(call, addresses);
+}
+
+map_cost cost_of_rows(const normalize_call& call) noexcept {
+  const bool is_f64 = call.type == storage::f64;
+  return {.nanoseconds = (is_f64 ? 15 : 2) * static_cast<double>(call.count),
+          .least = is_f64 ? least_rows<double>(call) : least_rows<float>(call)};
 }
 
 }  // namespace sluice::host
