@@ -73,7 +73,7 @@ TEST_P(constant_copies, of_a_program_have_a_bound_beyond_which_each_run_packs) {
     const auto column = alone(strided_copy{.x = m.slice(0, i, i + rows).select(1, 0)});
     expected = alone(layer_norm{.x = expected, .scale = column});
   }
-  const auto program = std::move(p).build({value});
+  const auto program = std::move(p).build({value}, {.capture = capture_policy::never});
   const auto known = prepare_of({program, {tensor_spec::of(x)}});
   EXPECT_EQ(known.commands, 26 + 26 - most);
   EXPECT_EQ(bits(results_of({program, {x}})[0]), bits(expected));
