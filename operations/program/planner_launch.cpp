@@ -83,6 +83,7 @@ block_ref allocate_beside(device_runtime& runtime, std::span<const std::size_t> 
   // A budget refuses all of them at once. The device itself may have less memory.
   auto reservation = runtime.reserve_memory(sizes);
   std::vector<block_ref> spare_blocks;
+  spare_blocks.reserve(spare_sizes.size());
   for (const auto size : spare_sizes) {
     spare_blocks.push_back(runtime.allocate_bytes(size, stream, "spare memory", reservation));
   }
@@ -98,7 +99,7 @@ block_ref written_block(lane_libraries& libraries, std::size_t bytes,
   auto& runtime = libraries.runtime();
   const auto lane = libraries.get<planner_lane_of_lane>().owner;
   auto launch = std::make_unique<planner_launch>(lane, std::move(owner));
-  const auto block = allocate_beside(runtime, spare_sizes, bytes, lane->stream, tag);
+  block_ref block = allocate_beside(runtime, spare_sizes, bytes, lane->stream, tag);
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(launch));
   };
