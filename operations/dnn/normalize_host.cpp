@@ -310,9 +310,10 @@ std::int64_t least_rows(const normalize_call& call) noexcept {
   const auto rows = std::clamp(call.shape[call.row_rank - 1] / parts, least, most);
   // Fewer columns of them do not fill a vector.
   if (has_softmax_columns(call)) return rows;
-  // Long rows share no cache line that is read, because they are computed one by one.
-  if (rows_beside<T>(call) == 1) return 1;
-  return std::min(rows, std::max<std::int64_t>(call.rows / fewest_parts, 1));
+  // Longer rows are computed one by one, and gain nothing from each other.
+  const auto together = rows_beside<T>(call);
+  if (together == 1) return 1;
+  return std::min(rows, std::max(call.rows / fewest_parts, together));
 }
 
 template <class T>

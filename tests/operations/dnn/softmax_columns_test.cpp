@@ -189,7 +189,9 @@ TEST_P(softmax_columns, of_many_elements) {
 }
 
 TEST_P(softmax_columns, of_few_long_columns) {
-  for (const auto type : types) check({1, between(25'000, 35'000), 9}, type, false);
+  for (const auto type : {element_type::f32, element_type::bf16}) {
+    check({1, between(90'000, 100'000), 5}, type, false);
+  }
   // Too long to be computed together.
   for (const auto type : {element_type::f16, element_type::f64}) {
     check({1, between(140'000, 150'000), 3}, type, false);
