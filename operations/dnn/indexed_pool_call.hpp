@@ -24,6 +24,15 @@ struct indexed_pool_call {
   bool within_plane = false;
 };
 
+/// The elements of a window that are within x, at most.
+[[nodiscard]] inline double most_taps(const indexed_pool_call& call) noexcept {
+  double taps = 1;
+  for (const auto& axis : call.axes) {
+    taps *= static_cast<double>(axis.window < axis.extent ? axis.window : axis.extent);
+  }
+  return taps;
+}
+
 /// A window among all of them.
 struct indexed_window {
   std::int64_t number = 0;
@@ -102,6 +111,15 @@ struct indexed_pool_body {
     addresses.indices[window.number] = index;
   }
 
+  /// The result of a window without elements.
+  [[nodiscard]] static SLUICE_HOST_DEVICE Element lowest() noexcept {
+    if constexpr (std::is_integral_v<Element>) {
+      return lowest_v<Element>;
+    } else {
+      return static_cast<Element>(-static_cast<number>(INFINITY));
+    }
+  }
+
  private:
   /// Whether x is above the maximum so far.
   [[nodiscard]] static SLUICE_HOST_DEVICE bool is_above(number x, number most) noexcept {
@@ -109,13 +127,6 @@ struct indexed_pool_body {
       if (x != x) return most == most;
     }
     return x > most;
-  }
-  [[nodiscard]] static SLUICE_HOST_DEVICE Element lowest() noexcept {
-    if constexpr (std::is_integral_v<Element>) {
-      return lowest_v<Element>;
-    } else {
-      return static_cast<Element>(-static_cast<number>(INFINITY));
-    }
   }
 };
 

@@ -8,7 +8,7 @@
 // The implementations of maxima with indices, of at least one window; see `operation_functions`.
 
 namespace sluice::host {
-/// Computes one window after the other.
+/// Computes lines of windows, or one window after the other.
 void compute_indexed_pool(const operations::indexed_pool_call& call,
                           const operations::indexed_pool_addresses& addresses);
 }  // namespace sluice::host

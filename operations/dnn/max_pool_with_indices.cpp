@@ -3,11 +3,9 @@
 #include "operations/dnn/indexed_pool_functions.hpp"
 #include "operations/dnn/pool_windows.hpp"
 #include "operations/elementwise/layouts.hpp"
-#include "runtime/seam.hpp"
 
 #include <sluice/operations/max_pool_with_indices.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,21 +14,11 @@ namespace {
 
 using operations::indexed_pool_call;
 
-/// The elements of a window that are within x, at most.
-double taps_of_window(const indexed_pool_call& call) {
-  double taps = 1;
-  for (const auto& axis : call.axes) {
-    taps *= static_cast<double>(std::min(axis.window, axis.extent));
-  }
-  return taps;
-}
-
 /// The call, as traces see it.
 struct indexed_pool_launch : indexed_pool_call {
   [[nodiscard]] launch_facts facts() const noexcept {
     // About four taps are computed in the time of one element.
-    return {.sizes = {count, channels},
-            .work = static_cast<double>(count) * taps_of_window(*this) / 4};
+    return {.sizes = {count, channels}, .work = static_cast<double>(count) * most_taps(*this) / 4};
   }
 };
 
@@ -83,20 +71,6 @@ void enqueue_windows(lane_libraries& libraries, const indexed_pool_launch& call,
 }
 
 }  // namespace
-
-void host::compute_indexed_pool(const indexed_pool_call& call,
-                                const operations::indexed_pool_addresses& addresses) {
-  operations::visit(call, addresses, [&](const auto& body) {
-    const work_chunks chunks(call.count, 5 + taps_of_window(call));
-    parallel_for(chunks.count(), [&](std::int64_t chunk) {
-      const auto [begin, end] = chunks[chunk];
-      for (auto window = operations::indexed_window::make(call, begin); window.number < end;
-           window.advance(call)) {
-        body(call, window);
-      }
-    });
-  });
-}
 
 const operation_descriptor& descriptor_of(operation_type<max_pool_with_indices>) {
   static const typed_operation_descriptor<max_pool_with_indices, indexed_pool_launch> descriptor(

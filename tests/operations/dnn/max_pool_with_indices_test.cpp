@@ -123,6 +123,55 @@ TEST_P(max_pools_with_indices, of_many_windows) {
   check({.window = {5, 2}, .within_plane = true}, x);
 }
 
+// A host device computes blocks of a line at once, in either direction of its strides.
+TEST_P(max_pools_with_indices, of_long_lines) {
+  for (const auto type : pooled_types) {
+    const auto how = coin() ? drawn::few : drawn::bits;
+    for (const std::int64_t step : {1, 2, 3}) {
+      check({.window = {2, 3},
+             .strides = {1, step},
+             .before = {0, 2},
+             .after = {1, 2},
+             .dilation = {1, between(1, 2)},
+             .within_plane = coin()},
+            make(type, {1, 2, 3, between(600, 900)}, how));
+    }
+    check({.window = {3}}, make_contiguous(type, {1, 1, between(250, 270)}, how));
+    check({.window = {3}, .before = {2}, .after = {2}, .ceil_mode = true},
+          make_contiguous(type, {2, 1, between(500, 600)}, how));
+  }
+}
+
+// Lines of few windows, and windows of many taps, are computed one by one.
+TEST_P(max_pools_with_indices, of_few_windows_and_of_many_taps) {
+  for (const auto type : pooled_types) {
+    for (const std::int64_t columns : {3, 4, 5}) {
+      check({.window = {3}}, make(type, {2, 3, columns + 2}, drawn::few));
+    }
+    for (const std::int64_t taps : {255, 256, 257}) {
+      check({.window = {taps}, .before = {40}}, make(type, {1, 2, 300}, drawn::numbers));
+    }
+    check({.window = {16, 16}}, make(type, {1, 1, 18, 24}, drawn::few));
+    check({.window = {17, 16}}, make(type, {1, 1, 18, 24}, drawn::few));
+    check({.window = {4, 4, 16}}, make(type, {1, 1, 5, 4, 21}, drawn::few));
+  }
+}
+
+// The first one of equal maxima, the first NaN, and -infinity above nothing.
+TEST_P(max_pools_with_indices, of_special_lines) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  auto x = make_contiguous(element_type::f32, {1, 1, 40});
+  x.set(std::vector<float>{-infinite, -infinite, nan, 0, -0.0F, nan, infinite, -infinite});
+  for (const std::int64_t window : {1, 2, 3, 5}) {
+    for (const std::int64_t step : {1, 2}) check({.window = {window}, .strides = {step}}, x);
+  }
+  x.set(std::vector<float>{-infinite});
+  check({.window = {4}}, x);
+  x.set(std::vector<float>{nan});
+  check({.window = {4}}, x);
+}
+
 // Dilation beside padding makes windows without elements.
 TEST_P(max_pools_with_indices, of_windows_in_the_padding) {
   for (const auto type : pooled_types) {
