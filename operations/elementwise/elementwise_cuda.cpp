@@ -52,6 +52,12 @@ void enqueue_reduce(lane_libraries& libraries, const reduce_call& call, const vo
   check(
       static_cast<cudaError_t>(launch_reduce(call, x, y, workspace, libraries.stream().native())));
 }
+void enqueue_reduced_parts(lane_libraries& libraries, const reduce_call& call,
+                           const void* workspace, void* y) {
+  const current_device_scope current(libraries.runtime().device());
+  check(static_cast<cudaError_t>(
+      launch_reduced_parts(call, workspace, y, libraries.stream().native())));
+}
 
 void prepare_concatenate(lane_libraries& libraries) {
   (void)libraries.get<loaded_kernels<load_concatenate>>();

@@ -43,6 +43,11 @@ template <>
 [[nodiscard]] int launch_reduce(const reduce_call& call, const void* x, void* y, void* workspace,
                                 native_stream* stream);
 
+/// Queues the second kernel of a reduction with several parts, whose values are in `workspace`.
+/// Returns a `cudaError_t`.
+[[nodiscard]] int launch_reduced_parts(const reduce_call& call, const void* workspace, void* y,
+                                       native_stream* stream);
+
 /// Loads the kernels of cumulative sums and products. Returns a `cudaError_t`.
 [[nodiscard]] int load_cumulative();
 

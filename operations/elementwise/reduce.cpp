@@ -30,21 +30,6 @@ struct reducing_call : reduce_call {
   }
 };
 
-/// Which dimensions are reduced.
-std::array<bool, extents::max_rank> reduced_dimensions(const reduce& op, const tensor_spec& x) {
-  std::array<bool, extents::max_rank> is_reduced{};
-  if (!op.axes) {
-    std::fill_n(is_reduced.begin(), x.rank(), true);
-    return is_reduced;
-  }
-  for (const auto axis : *op.axes) {
-    const auto d = operations::dimension_of("axes", axis, x.rank());
-    if (is_reduced[d]) throw invalid_argument("axes", std::to_string(axis) + " is repeated");
-    is_reduced[d] = true;
-  }
-  return is_reduced;
-}
-
 /// Whether an enumerator is one of some.
 template <class... Kinds>
 bool is_one_of(reduction kind, Kinds... kinds) {
@@ -64,39 +49,6 @@ element_type result_type(reduction kind, element_type x) {
   return is_unsigned ? element_type::u64 : element_type::i64;
 }
 
-/// Chooses how many threads reduce a result, from the shape and the strides alone, so that the
-/// result of a GPU does not depend on its size. Neighbouring threads read neighbouring elements: of
-/// one result, if those are the closest ones, otherwise of different results.
-void distribute(reduce_call& call) {
-  constexpr std::int64_t most_lanes = 256;
-  constexpr std::int64_t wanted_threads = 1 << 18;
-  constexpr std::int64_t least_of_thread = 8;
-  call.part_length = call.reduced.count;
-  if (call.results.count == 0 || call.reduced.count == 0) return;
-  if (operations::smallest_stride(call.reduced, 0) <=
-      operations::smallest_stride(call.results, 1)) {
-    const auto lane_count = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
-    call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(lane_count)));
-  }
-  // A second kernel costs more than it gains for few elements.
-  constexpr std::int64_t least_elements = 32768;
-  if (call.reduced.count < least_elements / call.results.count) return;
-  // A thread that reduces columns may take several that lie side by side.
-  const auto threads = call.lanes == 1 ? 2 * wanted_threads : wanted_threads;
-  const auto parts = std::min(threads / call.lanes / call.results.count,
-                              call.reduced.count / (call.lanes * least_of_thread));
-  if (parts < 2) return;
-  // Every part has elements, and begins with a vector of 16 bytes.
-  constexpr std::int64_t most_of_vector = 16;
-  call.part_length = (call.reduced.count + parts - 1) / parts;
-  call.part_length = (call.part_length + most_of_vector - 1) / most_of_vector * most_of_vector;
-  call.parts = (call.reduced.count + call.part_length - 1) / call.part_length;
-  const auto value_bytes = operations::visit(
-      call, [](const auto& reducer) { return static_cast<int>(sizeof(reducer.identity())); });
-  call.key.workspace_bytes = static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * value_bytes)));
-}
-
 reducing_call infer(const reduce& op, inference& inference) {
   const auto& x = inference.require(op.x);
   operations::require_enumerator("kind", op.kind, reduction::argmin);
@@ -114,7 +66,7 @@ reducing_call infer(const reduce& op, inference& inference) {
   if (op.last && !finds_positions) {
     throw invalid_argument("last", "is true, but only argmax and argmin have it");
   }
-  const auto is_reduced = reduced_dimensions(op, x);
+  const auto is_reduced = operations::reduced_dimensions(op, x.rank());
   extents kept_shape;
   extents kept_x;
   extents reduced_shape;
@@ -158,7 +110,7 @@ reducing_call infer(const reduce& op, inference& inference) {
        is_one_of(op.kind, reduction::mean, reduction::max, reduction::min, reduction::variance))) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", so there is nothing to reduce");
   }
-  distribute(call);
+  operations::distribute(call);
   return call;
 }
 
@@ -174,6 +126,62 @@ void enqueue(lane_libraries& libraries, const reducing_call& call,
 }
 
 }  // namespace
+
+namespace operations {
+
+std::array<bool, extents::max_rank> reduced_dimensions(const reduce& op, std::size_t rank) {
+  std::array<bool, extents::max_rank> is_reduced{};
+  if (!op.axes) {
+    std::fill_n(is_reduced.begin(), rank, true);
+    return is_reduced;
+  }
+  for (const auto axis : *op.axes) {
+    const auto d = dimension_of("axes", axis, rank);
+    if (is_reduced[d]) throw invalid_argument("axes", std::to_string(axis) + " is repeated");
+    is_reduced[d] = true;
+  }
+  return is_reduced;
+}
+
+void distribute(reduce_call& call, std::int64_t work) {
+  constexpr std::int64_t most_lanes = 256;
+  constexpr std::int64_t wanted_threads = 1 << 18;
+  constexpr std::int64_t least_of_thread = 8;
+  call.key = {};
+  call.lanes = 1;
+  call.parts = 1;
+  call.part_length = call.reduced.count;
+  if (call.results.count == 0 || call.reduced.count == 0) return;
+  if (smallest_stride(call.reduced, 0) <= smallest_stride(call.results, 1)) {
+    const auto lane_count = std::clamp<std::int64_t>(call.reduced.count / 4, 1, most_lanes);
+    call.lanes = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint64_t>(lane_count)));
+  }
+  // A second kernel costs more than it gains for few elements.
+  const std::int64_t least_elements = 32768 / work;
+  if (call.reduced.count < least_elements / call.results.count) return;
+  // A thread that reduces columns may take several that lie side by side.
+  const auto threads = call.lanes == 1 ? 2 * wanted_threads : wanted_threads;
+  const auto parts = std::min(threads / call.lanes / call.results.count,
+                              call.reduced.count / (call.lanes * least_of_thread));
+  if (parts < 2) return;
+  // Every part has elements, and begins with a vector of 16 bytes.
+  constexpr std::int64_t most_of_vector = 16;
+  call.part_length = (call.reduced.count + parts - 1) / parts;
+  call.part_length = (call.part_length + most_of_vector - 1) / most_of_vector * most_of_vector;
+  call.parts = (call.reduced.count + call.part_length - 1) / call.part_length;
+  const auto value_bytes =
+      visit(call, [](const auto& reducer) { return static_cast<int>(sizeof(reducer.identity())); });
+  call.key.workspace_bytes = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(call.parts * call.results.count * value_bytes)));
+}
+
+const reduce_call* reduce_call_of(const operation_descriptor& descriptor,
+                                  const call_storage& call) {
+  if (&descriptor != &descriptor_of(operation_type<reduce>{})) return nullptr;
+  return reinterpret_cast<const reducing_call*>(call.bytes.data());
+}
+
+}  // namespace operations
 
 const operation_descriptor& descriptor_of(operation_type<reduce>) {
   static const typed_operation_descriptor<reduce, reducing_call> descriptor(

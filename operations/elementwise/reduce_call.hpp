@@ -32,6 +32,29 @@ struct reduce_call {
   std::int64_t correction = 0;
 };
 
+/// Vectors of a row whose reads a thread has under way at once.
+inline constexpr int reduce_vectors = 4;
+/// The threads that reduce a row in vectors of some elements: few with many vectors each, if there
+/// are enough rows.
+[[nodiscard]] inline std::int32_t flat_lanes(const reduce_call& call, std::int64_t vector_size) {
+  constexpr std::int64_t vectors_of_lane = 8;
+  constexpr std::int64_t enough_threads = 1 << 17;
+  constexpr std::int32_t warp = 32;
+  const std::int64_t vectors = call.part_length / vector_size;
+  const std::int64_t units = call.results.count * call.parts;
+  auto lanes = call.lanes;
+  while (lanes > 1 && lanes * 2 > vectors) lanes /= 2;
+  while (lanes > warp && lanes * vectors_of_lane > vectors && units >= 2 * enough_threads / lanes) {
+    lanes /= 2;
+  }
+  // A short row: a lane has as many vectors as it reads at once.
+  while (lanes > 1 && lanes <= warp && lanes * reduce_vectors > vectors &&
+         units >= 2 * enough_threads / lanes) {
+    lanes /= 2;
+  }
+  return lanes;
+}
+
 // A reducer has the result of some elements, `value`, in which `add` counts one more element of
 // type `element`, with its number. `combine` gives the result of the elements of two, and `finish`
 // the number that is stored.

@@ -1,68 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/launch_map.hpp"
 #include "operations/elementwise/reduce_call.hpp"
+#include "operations/elementwise/reduce_kernel.cuh"
 #include "operations/elementwise/vectors.cuh"
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 namespace sluice::operations {
 namespace {
 
-constexpr unsigned threads_per_block = 256;
+constexpr unsigned threads_per_block = reduce_threads;
 // Beyond this the loops in the kernels take the rest.
 constexpr std::int64_t max_blocks = 16384;
 
 template <storage Type>
 using constant = std::integral_constant<storage, Type>;
-
-/// The value of the thread `distance` threads further, of the same group of `width` threads.
-template <class Value>
-[[nodiscard]] __device__ Value value_from(const Value& value, unsigned distance, unsigned width) {
-  static_assert(sizeof(Value) % sizeof(unsigned) == 0);
-  unsigned words[sizeof(Value) / sizeof(unsigned)];
-  memcpy(words, &value, sizeof value);
-  for (unsigned& word : words) {
-    word = __shfl_down_sync(~0U, word, distance, static_cast<int>(width));
-  }
-  Value other;
-  memcpy(&other, words, sizeof other);
-  return other;
-}
-
-/// Combines the values of groups of `lanes` neighbouring threads, a power of two. All threads of
-/// the block call it. The first thread of a group gets the result.
-template <class Reducer>
-__device__ typename Reducer::value combine_lanes(const Reducer& reducer,
-                                                 typename Reducer::value total, unsigned lanes) {
-  using value = typename Reducer::value;
-  constexpr unsigned warp = 32;
-  // The loops stay loops: copies of them would make the kernels much larger.
-  const auto combine_warp = [&](unsigned width) {
-#pragma unroll 1
-    for (unsigned distance = width / 2; distance > 0; distance /= 2) {
-      total = reducer.combine(total, value_from(total, distance, width));
-    }
-  };
-  combine_warp(lanes < warp ? lanes : warp);
-  if (lanes <= warp) return total;
-  // Memory for any type: a variable of a template parameter's type would need its constructor.
-  alignas(16) __shared__ unsigned char memory[threads_per_block / warp * sizeof(value)];
-  auto* const of_warps = reinterpret_cast<value*>(memory);
-  __syncthreads();
-  if (threadIdx.x % warp == 0) of_warps[threadIdx.x / warp] = total;
-  __syncthreads();
-  if (threadIdx.x % lanes == 0) {
-#pragma unroll 1
-    for (unsigned i = 1; i < lanes / warp; ++i) {
-      total = reducer.combine(total, of_warps[threadIdx.x / warp + i]);
-    }
-  }
-  return total;
-}
 
 /// Several elements, with one choice of their type for all of them.
 template <class T, int Count>
@@ -145,14 +100,11 @@ template <class Element, class Term>
          static_cast<double>(rests[0] + rests[1]);
 }
 
-/// Vectors of a row whose reads a thread has under way at once.
-constexpr int batched_vectors = 4;
-
 /// Without gaps, 16 bytes at a time. Rows begin at multiples of 16 bytes.
 template <class Element>
 struct flat_elements {
   using element = Element;
-  static constexpr int batch = batched_vectors;
+  static constexpr int batch = reduce_vectors;
   template <class Reducer>
   __device__ static void add(const Reducer& reducer, typename Reducer::value& total,
                              const reduce_call&, const void* x, std::int64_t row,
@@ -262,39 +214,28 @@ struct flat_elements {
 };
 ///@}
 
-// Unit u is part u / results of result u % results.
 template <class Reducer, class Elements>
 __global__ void __launch_bounds__(threads_per_block)
     reduce_kernel(Reducer reducer, const __grid_constant__ reduce_call call, const void* x, void* y,
                   void* workspace) {
   using value = typename Reducer::value;
-  const unsigned lanes = static_cast<unsigned>(call.lanes);
-  const unsigned lane = threadIdx.x % lanes;
-  const std::int64_t units = call.results.count * call.parts;
-  const std::int64_t units_of_block = threads_per_block / lanes;
-  for (std::int64_t first = blockIdx.x * units_of_block; first < units;
-       first += gridDim.x * units_of_block) {
-    const std::int64_t unit = first + threadIdx.x / lanes;
-    value total = reducer.identity();
-    map_position<2> position{};
-    if (unit < units) {
-      quotient split{0, unit};
-      if (call.parts > 1) split = divide(unit, call.results.count);
-      position = position_of(call.results, split.remainder);
-      const std::int64_t begin = split.value * call.part_length;
-      const std::int64_t end = begin + call.part_length < call.reduced.count
-                                   ? begin + call.part_length
-                                   : call.reduced.count;
-      Elements::add(reducer, total, call, x, position.offsets[1], begin, end, lane, lanes);
-    }
-    const value combined = combine_lanes(reducer, total, lanes);
-    if (unit >= units || lane != 0) continue;
-    if (call.parts == 1) {
-      store_result(call.results.types[0], y, position.offsets[0], reducer.finish(combined));
-    } else {
-      static_cast<value*>(workspace)[unit] = combined;
-    }
-  }
+  map_position<2> position{};
+  reduce_units(
+      reducer, {call.results.count, call.parts, call.part_length, call.reduced.count},
+      static_cast<unsigned>(call.lanes),
+      [&](value& total, std::int64_t result, const element_range& range, unsigned lane,
+          unsigned lanes) {
+        position = position_of(call.results, result);
+        Elements::add(reducer, total, call, x, position.offsets[1], range.begin, range.end, lane,
+                      lanes);
+      },
+      [&](std::int64_t unit, const value& combined) {
+        if (call.parts == 1) {
+          store_result(call.results.types[0], y, position.offsets[0], reducer.finish(combined));
+        } else {
+          static_cast<value*>(workspace)[unit] = combined;
+        }
+      });
 }
 
 /// The sums or the extrema of columns side by side, in several parts: each thread reduces those of
@@ -419,30 +360,23 @@ template <class Reducer, class Run>
          reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-/// The threads that reduce a row without gaps: few with many vectors each, if there are enough
-/// rows.
-[[nodiscard]] std::int32_t flat_lanes(const reduce_call& call) {
-  constexpr std::int64_t vectors_of_lane = 8;
-  constexpr std::int64_t enough_threads = 1 << 17;
-  constexpr std::int32_t warp = 32;
-  const std::int64_t vectors = call.part_length / vector_size(call);
-  const std::int64_t units = call.results.count * call.parts;
-  auto lanes = call.lanes;
-  while (lanes > 1 && lanes * 2 > vectors) lanes /= 2;
-  while (lanes > warp && lanes * vectors_of_lane > vectors && units >= 2 * enough_threads / lanes) {
-    lanes /= 2;
-  }
-  // A short row: a lane has as many vectors as it reads at once.
-  while (lanes > 1 && lanes <= warp && lanes * batched_vectors > vectors &&
-         units >= 2 * enough_threads / lanes) {
-    lanes /= 2;
-  }
-  return lanes;
-}
-
 [[nodiscard]] unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
 }
+
+struct combine_launcher {
+  const reduce_call& call;
+  void* y;
+  const void* workspace;
+  cudaStream_t stream;
+
+  template <class Reducer>
+  int operator()(const Reducer& reducer) const {
+    combine_kernel<<<blocks_for(call.results.count), threads_per_block, 0, stream>>>(
+        reducer, call, static_cast<const typename Reducer::value*>(workspace), y);
+    return cudaGetLastError();
+  }
+};
 
 struct reduce_launcher {
   const reduce_call& call;
@@ -483,15 +417,13 @@ struct reduce_launcher {
     const bool is_flat = has_flat_rows(call, x) &&
                          with_flat_elements<Reducer>(call.results.types[1], [&](auto elements) {
                            auto used = call;
-                           used.lanes = flat_lanes(call);
+                           used.lanes = flat_lanes(call, vector_size(call));
                            run(elements, used);
                          });
     if (!is_flat && !run_columns(reducer)) run(strided_elements(), call);
     const cudaError_t result = cudaGetLastError();
     if (result != cudaSuccess || call.parts == 1) return result;
-    combine_kernel<<<blocks_for(call.results.count), threads_per_block, 0, stream>>>(
-        reducer, call, static_cast<const typename Reducer::value*>(workspace), y);
-    return cudaGetLastError();
+    return combine_launcher{call, y, workspace, stream}(reducer);
   }
 };
 
@@ -537,6 +469,11 @@ int launch_reduce(const reduce_call& call, const void* x, void* y, void* workspa
                   native_stream* stream) {
   return visit(call,
                reduce_launcher{call, x, y, workspace, reinterpret_cast<cudaStream_t>(stream)});
+}
+
+int launch_reduced_parts(const reduce_call& call, const void* workspace, void* y,
+                         native_stream* stream) {
+  return visit(call, combine_launcher{call, y, workspace, reinterpret_cast<cudaStream_t>(stream)});
 }
 
 }  // namespace sluice::operations

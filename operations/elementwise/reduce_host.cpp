@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operations/elementwise/f32_loops.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/reduce_functions.hpp"
+#include "operations/elementwise/reduce_lines.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
 
 namespace sluice::host {
 namespace {
@@ -21,36 +20,6 @@ template <int Operands>
 std::int64_t last_stride(const map_layout<Operands>& layout, int operand) {
   return layout.strides[operand][layout.rank - 1];
 }
-
-/// How f32 is reduced with the loops of f32_loops.hpp.
-///@{
-struct f32_sum {
-  using value = double;
-  sum_reducer<double> reducer;
-  sum_term term;
-  void combine(double& accumulator, const float* x, std::int64_t count) const {
-    accumulator += sum_f32(term, x, count);
-  }
-  void combine_each(double* accumulators, const f32_rows& rows, std::int64_t count) const {
-    sum_rows_f32(term, rows, count, accumulators);
-  }
-};
-struct f32_extremum {
-  using value = float;
-  extremum_reducer<float> reducer;
-  void combine(float& accumulator, const float* x, std::int64_t count) const {
-    accumulator =
-        reducer.combine(accumulator, reducer.is_max ? max_f32(x, count) : min_f32(x, count));
-  }
-  void combine_each(float* accumulators, const f32_rows& rows, std::int64_t count) const {
-    if (reducer.is_max) {
-      max_rows_f32(rows, count, accumulators);
-    } else {
-      min_rows_f32(rows, count, accumulators);
-    }
-  }
-};
-///@}
 
 /// Some results of a reduction. Each result is reduced by one thread, so its bits do not depend on
 /// the parts.
@@ -75,21 +44,6 @@ constexpr std::int64_t column_block = 2048;
 constexpr double vector_nanoseconds = 0.3;
 constexpr double scalar_nanoseconds = 2;
 
-/// Calls `function` with the elements of a line as f32, a block at a time.
-template <class Function>
-void for_each_block(storage type, const void* x, std::int64_t first, std::int64_t count,
-                    const Function& function) {
-  if (type == storage::f32) return function(static_cast<const float*>(x) + first, count);
-  constexpr std::int64_t block = 1024;
-  std::array<float, block> elements;
-  const auto* const source = static_cast<const std::uint16_t*>(x) + first;
-  for (std::int64_t i = 0; i < count; i += block) {
-    const auto length = std::min(block, count - i);
-    load_f32(type, source + i, length, elements.data());
-    function(elements.data(), length);
-  }
-}
-
 /// Reduces elements that lie side by side, with at least one for each result.
 template <class Reduction>
 void reduce_lines(const reduce_call& call, const results_part& part, const Reduction& reduction,
@@ -97,10 +51,10 @@ void reduce_lines(const reduce_call& call, const results_part& part, const Reduc
   for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
     auto accumulator = reduction.reducer.identity();
     for_each_line(call.reduced, {}, [&](const map_position<2>& line) {
-      for_each_block(call.results.types[1], x, position.offsets[1] + line.offsets[0],
-                     last_extent(call.reduced), [&](const float* elements, std::int64_t count) {
-                       reduction.combine(accumulator, elements, count);
-                     });
+      for_each_f32(call.results.types[1], x, position.offsets[1] + line.offsets[0],
+                   last_extent(call.reduced), [&](const float* elements, std::int64_t count) {
+                     reduction.combine(accumulator, elements, count);
+                   });
     });
     store_result(call.results.types[0], y, position.offsets[0],
                  reduction.reducer.finish(accumulator));
@@ -139,9 +93,7 @@ bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void*
   constexpr std::int64_t least = 8;
   const auto type = call.results.types[1];
   const bool is_f32 = type == storage::f32;
-  if ((!is_f32 && type != storage::f16 && type != storage::bf16) || call.reduced.count == 0) {
-    return false;
-  }
+  if (!is_reduced_as_f32(type) || call.reduced.count == 0) return false;
   if (last_stride(call.reduced, 0) == 1 && last_extent(call.reduced) >= least) {
     for_each_results_part(call, vector_nanoseconds, 1, [&](const results_part& part) {
       reduce_lines(call, part, reduction, x, y);
@@ -157,31 +109,13 @@ bool reduce_f32(const reduce_call& call, const Reduction& reduction, const void*
   return false;
 }
 
-/// How f32 is summed in vectors; nothing if it is not.
-std::optional<f32_sum> vector_sum(const sum_reducer<double>& reducer) {
-  switch (reducer.kind) {
-    case reduction::sum:
-    case reduction::mean:
-    case reduction::log_sum:
-      return f32_sum{reducer, sum_term::number};
-    case reduction::l1:
-      return f32_sum{reducer, sum_term::magnitude};
-    case reduction::l2:
-    case reduction::sum_of_squares:
-      return f32_sum{reducer, sum_term::square};
-    default:
-      return std::nullopt;
-  }
-}
-
 /// The first or the last extremum of f32, f16 and bf16, if the elements of a result lie side by
 /// side: finds the extremum of each block in vectors, and its position where it is the best so far.
 /// @return whether it did
 bool find_f32(const reduce_call& call, const position_reducer<double>& reducer, const void* x,
               void* y) {
   const auto type = call.results.types[1];
-  if ((type != storage::f32 && type != storage::f16 && type != storage::bf16) ||
-      call.reduced.rank != 1 || call.reduced.strides[0][0] != 1) {
+  if (!is_reduced_as_f32(type) || call.reduced.rank != 1 || call.reduced.strides[0][0] != 1) {
     return false;
   }
   const auto is_found = [](float candidate, float extremum) {
@@ -191,23 +125,23 @@ bool find_f32(const reduce_call& call, const position_reducer<double>& reducer, 
     for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
       auto best = reducer.identity();
       std::int64_t first = 0;
-      for_each_block(type, x, position.offsets[1], last_extent(call.reduced),
-                     [&](const float* elements, std::int64_t count) {
-                       constexpr std::int64_t block = 1024;
-                       for (std::int64_t i = 0; i < count; i += block) {
-                         const auto length = std::min(block, count - i);
-                         const float* const begin = elements + i;
-                         const float extremum =
-                             reducer.is_max ? max_f32(begin, length) : min_f32(begin, length);
-                         const auto candidate =
-                             reducer.combine(best, {static_cast<double>(extremum), first + i});
-                         if (best.position >= 0 && candidate.position == best.position) continue;
-                         auto k = reducer.last ? length - 1 : 0;
-                         while (!is_found(begin[k], extremum)) k += reducer.last ? -1 : 1;
-                         best = {static_cast<double>(extremum), first + i + k};
-                       }
-                       first += count;
-                     });
+      for_each_f32(type, x, position.offsets[1], last_extent(call.reduced),
+                   [&](const float* elements, std::int64_t count) {
+                     constexpr std::int64_t block = 1024;
+                     for (std::int64_t i = 0; i < count; i += block) {
+                       const auto length = std::min(block, count - i);
+                       const float* const begin = elements + i;
+                       const float extremum =
+                           reducer.is_max ? max_f32(begin, length) : min_f32(begin, length);
+                       const auto candidate =
+                           reducer.combine(best, {static_cast<double>(extremum), first + i});
+                       if (best.position >= 0 && candidate.position == best.position) continue;
+                       auto k = reducer.last ? length - 1 : 0;
+                       while (!is_found(begin[k], extremum)) k += reducer.last ? -1 : 1;
+                       best = {static_cast<double>(extremum), first + i + k};
+                     }
+                     first += count;
+                   });
       store_result(call.results.types[0], y, position.offsets[0], reducer.finish(best));
     });
   });
@@ -218,24 +152,15 @@ template <class Reducer>
 void reduce_any(const reduce_call& call, const Reducer& reducer, const void* x, void* y) {
   for_each_results_part(call, scalar_nanoseconds, 1, [&](const results_part& part) {
     for_each_position(part.layout, part.origin, [&](const map_position<2>& position) {
-      // Blocks keep the rounding of long sums small.
-      constexpr int block = 256;
-      auto accumulator = reducer.identity();
-      auto pending = reducer.identity();
-      int added = 0;
+      element_sums<Reducer> sums(reducer);
       if (call.reduced.count != 0) {
         for_each_position(call.reduced, [&](const map_position<2>& element) {
           const auto offset = position.offsets[1] + element.offsets[0];
-          reducer.add(pending, load<typename Reducer::element>(call.results.types[1], x, offset),
-                      element.offsets[1]);
-          if (++added < block) return;
-          accumulator = reducer.combine(accumulator, pending);
-          pending = reducer.identity();
-          added = 0;
+          sums.add(load<typename Reducer::element>(call.results.types[1], x, offset),
+                   element.offsets[1]);
         });
       }
-      accumulator = reducer.combine(accumulator, pending);
-      store_result(call.results.types[0], y, position.offsets[0], reducer.finish(accumulator));
+      store_result(call.results.types[0], y, position.offsets[0], reducer.finish(sums.total()));
     });
   });
 }
