@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operations/elementwise/map_calls.hpp"
+#include "operations/elementwise/reduce_call.hpp"
 
 #include <sluice/operations/launch_descriptor.hpp>
 #include <sluice/operations/operation_descriptor.hpp>
@@ -22,8 +23,9 @@ namespace sluice::operations {
 using fused_call =
     std::variant<cast_call, copy_call, affine_call, unary_call, binary_call, where_call>;
 
-/// Maps over one set of indices. Values are numbered: the inputs, then the result of each function.
-/// Each result is rounded to its type, as if it were stored.
+/// Maps over one set of indices, and perhaps a reduction of the last one. Values are numbered: the
+/// inputs, then the result of each function. Each result is rounded to its type, as if it were
+/// stored.
 struct fused_map {
   static constexpr std::size_t max_inputs = 8;
   static constexpr std::size_t max_functions = 32;
@@ -43,11 +45,21 @@ struct fused_map {
   };
   using layout_type = map_layout<operands>;
 
-  layout_type layout{};  ///< of the result of the last function, and of the inputs
+  /// The reduction of the result of the last function.
+  struct reduction {
+    reduce_call call{};  ///< of `results`, only Y is known
+    layout_type
+        elements{};  ///< of each result: the last value as it would lie alone, and the inputs
+    bool along_rows = true;  ///< whether the closest elements are of one result
+  };
+
+  /// Of the result and of the inputs. With a reduction, its indices are those of the results.
+  layout_type layout{};
   std::size_t inputs = 0;
   std::vector<function> functions{};
   /// Of the first element of the result and of each input, in bytes; powers of two.
   std::array<std::uint16_t, operands> alignments{};
+  std::optional<reduction> reduced{};
   // Set by `place`.
   std::vector<std::uint16_t> places{};  ///< by value: its memory, in bytes for each index
   std::size_t bytes = 0;                ///< of all values at once, for each index
@@ -55,8 +67,19 @@ struct fused_map {
   [[nodiscard]] storage type_of(std::size_t value) const {
     return value < inputs ? layout.types[value + 1] : functions[value - inputs].type();
   }
+  /// The type of the result of the last function.
+  [[nodiscard]] storage last_type() const { return functions.back().type(); }
   /// Gives each value memory that no other value has while both are needed.
   void place();
+  /// The scratch memory and the kernels of a launch on a GPU.
+  ///@{
+  [[nodiscard]] std::size_t workspace_bytes() const noexcept {
+    return reduced ? static_cast<std::size_t>(reduced->call.key.workspace_bytes) : 0;
+  }
+  [[nodiscard]] std::size_t commands() const noexcept {
+    return reduced && reduced->call.parts > 1 ? 2 : 1;
+  }
+  ///@}
   /// Its size in host memory, in bytes.
   [[nodiscard]] std::size_t host_bytes() const noexcept;
 };
@@ -81,5 +104,9 @@ namespace sluice::host {
 /// Computes a fused map with at least one index. The addresses are those of the result and of the
 /// inputs. Each element has the bits that the functions would give one after the other.
 void compute_fused(const operations::fused_map& map, std::span<void* const> addresses);
+/// Likewise, a fused map with a reduction. Its results do not depend on the number of threads.
+void compute_fused_reduction(const operations::fused_map& map, std::span<void* const> addresses);
+/// Whether a host device computes the map and its reduction faster together than one by one.
+[[nodiscard]] bool reduces_in_blocks(const operations::fused_map& map);
 
 }  // namespace sluice::host

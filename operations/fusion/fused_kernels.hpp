@@ -28,9 +28,11 @@ class fused_kernel {
   /// Loads it on the device of a lane, once it is settled. Only the planner calls it.
   /// @throws error the reason why there is none
   virtual void load(lane_libraries& libraries) = 0;
-  /// Enqueues it, once it is loaded. The addresses are those of the result and the inputs.
+  /// Enqueues it, once it is loaded. The addresses are those of the result and the inputs. The
+  /// workspace has the size that the map states.
   /// @throws error `library_failure` if the driver refuses it
-  virtual void enqueue(lane_libraries& libraries, std::span<void* const> addresses) const = 0;
+  virtual void enqueue(lane_libraries& libraries, std::span<void* const> addresses,
+                       void* workspace) const = 0;
 };
 
 /// The kernel of a map for the device of a lane; its making begins, unless it is known.

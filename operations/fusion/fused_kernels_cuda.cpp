@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/reduce_functions.hpp"
 #include "operations/fusion/fused_kernel.hpp"
 #include "operations/fusion/fused_kernels.hpp"
 #include "operations/fusion/kernel_builder_cuda.hpp"
@@ -10,7 +11,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -18,9 +18,6 @@
 
 namespace sluice::cuda {
 namespace {
-
-// Beyond this the loop in the kernel takes the rest.
-constexpr std::int64_t max_blocks = 16384;
 
 /// The kernels of the process, which devices load when they are first used. They stay.
 class loaded_codes {
@@ -61,12 +58,10 @@ class generated_kernel final : public fused_kernel {
   generated_kernel(lane_libraries& libraries, std::shared_ptr<const operations::fused_map> map)
       : map_(std::move(map)) {
     (void)libraries.get<kernel_client>();
-    const auto source = operations::source_of(*map_);
-    code_ = code_of(source.text, libraries.runtime().device().info().compute_capability);
-    const std::int64_t of_thread = source.width * source.vectors;
-    const auto threads = (map_->layout.count + of_thread - 1) / of_thread;
-    const auto blocks = (threads + operations::fused_threads - 1) / operations::fused_threads;
-    blocks_ = static_cast<unsigned>(std::min(blocks, max_blocks));
+    if (map_->reduced) prepare_reduce(libraries);
+    source_ = operations::source_of(*map_);
+    code_ = code_of(source_.text, libraries.runtime().device().info().compute_capability);
+    source_.text = {};
   }
   std::size_t bytes() const noexcept override { return sizeof(*this) + map_->host_bytes(); }
   bool is_settled() const noexcept override {
@@ -81,12 +76,18 @@ class generated_kernel final : public fused_kernel {
     cudaFuncAttributes attributes;
     check(cudaFuncGetAttributes(&attributes, function()));
   }
-  void enqueue(lane_libraries& libraries, std::span<void* const> addresses) const override {
-    auto argument = operations::argument_of(*map_, addresses);
+  void enqueue(lane_libraries& libraries, std::span<void* const> addresses,
+               void* workspace) const override {
+    auto argument = operations::argument_of(*map_, source_, addresses, workspace);
     void* arguments[] = {argument.words.data()};
-    const current_device_scope current(libraries.runtime().device());
-    check(cudaLaunchKernel(function(), dim3(blocks_), dim3(operations::fused_threads), arguments, 0,
-                           reinterpret_cast<cudaStream_t>(libraries.stream().native())));
+    {
+      const current_device_scope current(libraries.runtime().device());
+      check(cudaLaunchKernel(function(), dim3(static_cast<unsigned>(source_.blocks)),
+                             dim3(operations::fused_threads), arguments, 0,
+                             reinterpret_cast<cudaStream_t>(libraries.stream().native())));
+    }
+    if (map_->commands() == 1) return;
+    enqueue_reduced_parts(libraries, map_->reduced->call, workspace, addresses[0]);
   }
 
  private:
@@ -95,9 +96,9 @@ class generated_kernel final : public fused_kernel {
   }
 
   std::shared_ptr<const operations::fused_map> map_;
+  operations::kernel_source source_;  // without its text
   std::shared_ptr<const kernel_code> code_;
   cudaKernel_t kernel_ = nullptr;
-  unsigned blocks_ = 0;
 };
 
 }  // namespace

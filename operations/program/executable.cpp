@@ -227,7 +227,9 @@ class executable::builder {
     };
     add_operand(result.value);
     for (const auto input : group.operands) add_operand(input);
-    ++target_.commands;
+    const auto workspace = owner_.on_host_ ? 0 : group.map->workspace_bytes();
+    if (workspace != 0) new_action.workspace = new_buffer(workspace);
+    target_.commands += owner_.on_host_ ? 1 : group.map->commands();
     target_.actions.push_back(std::move(new_action));
   }
   ///@}
@@ -397,7 +399,7 @@ executable::executable(const program_graph& graph, const program_inference& infe
   const auto kind = libraries.runtime().device().id().kind;
   const auto folded = fold(graph, inferred, kind);
   const auto epilogues = fuses_ ? fuse_epilogues(graph, inferred, folded, kind) : fusion(graph);
-  const auto groups = fuses_ ? fuse_maps(graph, inferred, folded, epilogues) : epilogues;
+  const auto groups = fuses_ ? fuse_maps(graph, inferred, folded, kind, epilogues) : epilogues;
   steps_in_epilogues_ = epilogues.steps();
   steps_in_groups_ = groups.steps();
   constants_ = graph.constants_on(libraries, inferred, folded);
@@ -585,7 +587,7 @@ void executable::enqueue_steps(lane_libraries& libraries, std::span<void* const>
                const detail::nvtx_range range(a.label.c_str());
                naming([&] { return a.label; },
                       [&] {
-                        a.kernel ? a.kernel->enqueue(libraries, memory.addresses)
+                        a.kernel ? a.kernel->enqueue(libraries, memory.addresses, memory.workspace)
                                  : a.descriptor->enqueue(libraries, call, memory);
                       });
              });

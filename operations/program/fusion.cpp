@@ -2,6 +2,7 @@
 #include "operations/program/fusion.hpp"
 
 #include "operations/elementwise/layouts.hpp"
+#include "operations/program/fusible_step.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <algorithm>
@@ -20,20 +21,13 @@ using value_kind = program_graph::value_kind;
 constexpr auto not_given = program_graph::none;
 constexpr auto max_arguments = fused_map::max_arguments;
 
-/// A step that can be in a group.
-struct fusible_step {
-  fused_call call;
-  std::uint32_t result = 0;                                                          ///< a value
-  std::array<std::uint32_t, max_arguments> inputs{not_given, not_given, not_given};  ///< values
-  std::array<extents, max_arguments> strides{};  ///< along the dimensions of the result
-};
-
 class group_finder {
  public:
   group_finder(const program_graph& graph, const program_inference& inferred, const folding& folded,
-               fusion groups)
+               device_kind kind, fusion groups)
       : graph_(graph),
         inferred_(inferred),
+        kind_(kind),
         result_(std::move(groups)),
         candidates_(graph.steps().size()),
         readers_(readers_of(graph)),
@@ -42,7 +36,7 @@ class group_finder {
     const auto is_apart = steps_apart(graph, inferred, folded);
     for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
       if (!is_apart[s] && result_.group_of_step[s] == fusion::none) {
-        candidates_[s] = candidate_of(s);
+        candidates_[s] = fusible_step_of(graph, inferred, s);
       }
     }
   }
@@ -56,43 +50,14 @@ class group_finder {
   }
 
  private:
-  [[nodiscard]] std::optional<fusible_step> candidate_of(std::uint32_t number) const {
-    const auto& step = graph_.steps()[number];
-    const auto& inferred = inferred_.steps[number];
-    if (step.outputs.size() != 1) return std::nullopt;
-    const auto output = step.outputs.front();
-    if (step.operands[output] != not_given) return std::nullopt;  // it updates an operand
-    for (const auto& u : inferred.uses) {
-      if (u.packed) return std::nullopt;
-    }
-    const auto call = fused_call_of(*inferred.descriptor, inferred.call);
-    if (!call) return std::nullopt;
-    fusible_step result{.call = *call, .result = graph_.results()[step.first_result].value};
-    const auto inputs = inputs_of(*call);
-    std::array<std::optional<tensor_spec>, max_arguments> specs;
-    std::size_t k = 0;
-    for (std::uint32_t i = 0; i < step.operands.size(); ++i) {
-      if (i == output) continue;
-      if (k == inputs) return std::nullopt;
-      if (step.operands[i] != not_given && !inferred.uses[i].ignored) {
-        result.inputs[k] = step.operands[i];
-        specs[k] = inferred_.values[step.operands[i]].spec();
-      }
-      ++k;
-    }
-    const auto strides = input_strides(*call, inferred_.values[result.result].spec(), specs);
-    if (!strides) return std::nullopt;
-    result.strides = *strides;
-    result.call = flattened(*call);
-    return result;
-  }
-
   /// The step that makes a value, if it can be in a group.
   [[nodiscard]] std::uint32_t maker_of(std::uint32_t value) const {
     const auto& v = graph_.values()[graph_.viewed(value)];
     if (v.kind != value_kind::result) return not_given;
     const auto step = graph_.results()[v.source].step;
-    return candidates_[step] && result_.group_of_step[step] == fusion::none ? step : not_given;
+    const bool is_free =
+        candidates_[step] && candidates_[step]->call && result_.group_of_step[step] == fusion::none;
+    return is_free ? step : not_given;
   }
 
   /// By dimension of a view of the result of a step: the dimension of the result. Nothing if the
@@ -137,10 +102,7 @@ class group_finder {
       for (const auto input : c.inputs) {
         if (input == not_given || graph_.viewed(input) != value) continue;
         const auto order = order_of(input, value);
-        if (!order ||
-            inferred_.values[input].layout.shape() != inferred_.values[c.result].layout.shape()) {
-          return std::nullopt;
-        }
+        if (!order || inferred_.values[input].layout.shape() != c.shape) return std::nullopt;
         extents through;
         for (const auto d : axes_[reader]) {
           through.push_back((*order)[static_cast<std::size_t>(d)]);
@@ -168,9 +130,9 @@ class group_finder {
         if (overwriter < last) return false;
         // The group itself writes there: each element is read before, and nowhere else.
         if (overwriter == last &&
-            (value.layout.offset() != 0 || value.layout.strides() != result.strides() ||
-             value.layout.shape() != result.shape() || value.layout.type() != result.type() ||
-             !is_identity(axes_[step]))) {
+            (!candidates_[last]->call || value.layout.offset() != 0 ||
+             value.layout.strides() != result.strides() || value.layout.shape() != result.shape() ||
+             value.layout.type() != result.type() || !is_identity(axes_[step]))) {
           return false;
         }
       }
@@ -233,31 +195,38 @@ class group_finder {
     map->inputs = inputs.size();
     for (std::size_t i = 0; i < result.steps.size(); ++i) {
       const auto& c = *candidates_[result.steps[i]];
+      if (!c.call) continue;
       for (std::size_t k = 0; k < c.inputs.size(); ++k) {
         if (c.inputs[k] == not_given || arguments[i][k] != fused_map::none) continue;
         arguments[i][k] = static_cast<std::uint8_t>(inputs.size() +
                                                     *member_that_makes(c.inputs[k], result.steps));
       }
-      map->functions.push_back({c.call, arguments[i]});
+      map->functions.push_back({*c.call, arguments[i]});
     }
-    const auto& y = inferred_.values[candidates_[result.steps.back()]->result];
-    std::array<extents, fused_map::operands> strides;
-    strides.fill(y.layout.strides());
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
-      strides[k + 1] = inputs[k].strides;
-      result.operands.push_back(inputs[k].value);
-    }
-    std::array<element_type, fused_map::operands> types;
-    types.fill(y.layout.type());
+    const auto& last = *candidates_[result.steps.back()];
+    const auto& y = inferred_.values[last.result];
+    fused_operands operands;
+    operands.strides.fill(last.call ? y.layout.strides() : last.strides[0]);
+    operands.types.fill(y.layout.type());
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       const auto& value = inferred_.values[inputs[k].value];
-      types[k + 1] = value.layout.type();
+      result.operands.push_back(inputs[k].value);
+      operands.strides[k + 1] = inputs[k].strides;
+      operands.types[k + 1] = value.layout.type();
       map->alignments[k + 1] = static_cast<std::uint16_t>(value.alignment);
     }
     map->alignments[0] = static_cast<std::uint16_t>(y.alignment);
-    map->layout = make_layout<fused_map::operands>(y.layout.shape(), strides, types);
+    if (last.call) {
+      map->layout = make_layout<fused_map::operands>(last.shape, operands.strides, operands.types);
+    } else {
+      operands.types[0] = inferred_.values[last.inputs[0]].layout.type();
+      add_reduction(*map, last, y.layout, operands);
+    }
     map->place();
     if (map->bytes > fused_map::max_bytes) return std::nullopt;
+    if (map->reduced && kind_ == device_kind::host && !host::reduces_in_blocks(*map)) {
+      return std::nullopt;
+    }
     result.map = std::move(map);
     return result;
   }
@@ -276,7 +245,7 @@ class group_finder {
   void grow(std::uint32_t last) {
     members_ = {last};
     axes_[last] = {};
-    for (std::size_t d = 0; d < inferred_.values[candidates_[last]->result].layout.rank(); ++d) {
+    for (std::size_t d = 0; d < candidates_[last]->shape.size(); ++d) {
       axes_[last].push_back(static_cast<std::int64_t>(d));
     }
     std::priority_queue<std::uint32_t> todo;  // the last one first: all that read it are known
@@ -309,6 +278,7 @@ class group_finder {
 
   const program_graph& graph_;
   const program_inference& inferred_;
+  device_kind kind_;
   fusion result_;
   std::vector<std::optional<fusible_step>> candidates_;  // by step
   std::vector<std::vector<std::uint32_t>> readers_;      // by value: steps, in order
@@ -352,8 +322,8 @@ std::size_t fusion::steps() const noexcept {
 }
 
 fusion fuse_maps(const program_graph& graph, const program_inference& inferred,
-                 const folding& folded, fusion groups) {
-  return group_finder(graph, inferred, folded, std::move(groups)).find();
+                 const folding& folded, device_kind kind, fusion groups) {
+  return group_finder(graph, inferred, folded, kind, std::move(groups)).find();
 }
 
 std::vector<std::vector<std::uint32_t>> readers_of(const program_graph& graph) {

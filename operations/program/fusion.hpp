@@ -12,7 +12,8 @@
 
 namespace sluice::operations {
 
-/// Steps that are computed as one: as a map, or by an operation that has them as its epilogue.
+/// Steps that are computed as one: as a map, perhaps with a reduction, or by an operation that has
+/// them as its epilogue.
 struct fused_group {
   std::vector<std::uint32_t> steps{};  ///< in order; the last one makes the result
   std::shared_ptr<const fused_map> map{};
@@ -42,10 +43,11 @@ struct fusion {
 };
 
 /// Adds the groups of neighbouring element-wise steps: those whose results only steps of one group
-/// read, at the index at which they were made. No step of `folded` is one of them.
+/// read, at the index at which they were made. The last step of a group may be a reduction. No step
+/// of `folded` is one of them.
 [[nodiscard]] fusion fuse_maps(const detail::program_graph& graph,
                                const program_inference& inferred, const folding& folded,
-                               fusion groups);
+                               device_kind kind, fusion groups);
 
 /// By value that is no view: the steps that read it or its views, in order.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> readers_of(

@@ -6,6 +6,7 @@
 // stands for each of <cmath>, <cstddef>, <cstdint>, <cstring>, <limits> and <type_traits>.
 
 #define NAN __int_as_float(0x7fffffff)
+#define INFINITY __int_as_float(0x7f800000)
 
 namespace std {
 
@@ -101,6 +102,7 @@ struct numeric_limits<double> {
 
 using ::memcpy;
 
+using ::abs;
 using ::acos;
 using ::acosh;
 using ::asin;

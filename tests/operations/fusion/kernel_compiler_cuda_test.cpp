@@ -50,6 +50,27 @@ fused_map map_of(std::vector<storage> inputs, std::vector<fused_call> calls, boo
   return map;
 }
 
+/// The same map, whose last value is reduced: rows of 24 elements, or columns.
+fused_map with_reduction(fused_map map, reduction kind, storage y, bool along_rows = true) {
+  auto& reduced = map.reduced.emplace();
+  reduced.along_rows = along_rows;
+  reduced.call.kind = kind;
+  reduced.call.results.types[0] = y;
+  reduced.call.results.types[1] = map.last_type();
+  reduced.elements = map.layout;
+  const auto set = [](auto& layout, std::int64_t extent, std::int64_t stride) {
+    layout.count = layout.shape[0] = extent;
+    for (auto& strides : layout.strides) strides[0] = strides[0] == 0 ? 0 : stride;
+  };
+  const auto stride = map.layout.strides[1][0];
+  set(map.layout, 40, along_rows ? 24 : stride);
+  set(reduced.elements, 24, along_rows ? stride : 40);
+  reduced.call.reduced.count = reduced.call.part_length = 24;
+  reduced.call.lanes = along_rows ? 8 : 1;
+  map.layout.types[0] = y;
+  return map;
+}
+
 void expect_compiled(const fused_map& map, int architecture = 90) {
   const auto source = source_of(map);
   try {
@@ -146,6 +167,71 @@ TEST_F(kernel_compiler_cuda, compiles_choices_and_affine_maps) {
   }
 }
 
+TEST_F(kernel_compiler_cuda, compiles_reductions_of_all_kinds_and_types) {
+  int number = 0;
+  for (int k = 0; k < reduction_count; ++k) {
+    const auto kind = static_cast<reduction>(k);
+    if (kind == reduction::argmax || kind == reduction::argmin) continue;
+    for (const auto type : {storage::boolean, storage::i32, storage::u64, storage::f16,
+                            storage::bf16, storage::f32, storage::f64, storage::c64}) {
+      const bool takes_complex =
+          kind == reduction::sum || kind == reduction::mean || kind == reduction::product;
+      if (is_complex_storage(type) && !takes_complex) continue;
+      auto map = map_of({type}, {call_of<copy_call>({type, type})}, number % 3 != 0);
+      map = with_reduction(map, kind, type, number % 2 == 0);
+      // Elements of several dimensions.
+      if (number % 5 == 0) {
+        auto& elements = map.reduced->elements;
+        elements.rank = 2;
+        elements.shape[1] = elements.shape[0] / 2;
+        elements.shape[0] = 2;
+        for (auto& strides : elements.strides) {
+          strides[1] = strides[0];
+          strides[0] *= elements.shape[1];
+        }
+      }
+      expect_compiled(map, number % 2 == number / 2 % 2 ? 75 : 90);
+      ++number;
+    }
+  }
+}
+
+// Vectors along the rows or along the results, as far as they are aligned.
+TEST_F(kernel_compiler_cuda, reduces_vectors) {
+  const auto call = call_of<copy_call>({storage::f16, storage::f16});
+  for (const bool along_rows : {true, false}) {
+    auto map =
+        with_reduction(map_of({storage::f16}, {call}), reduction::sum, storage::f32, along_rows);
+    EXPECT_EQ(source_of(map).width, 8);
+    EXPECT_EQ(source_of(map).lanes, along_rows ? 2 : 1);
+    EXPECT_EQ(source_of(map).blocks, 1);
+    expect_compiled(map, 75);
+    expect_compiled(map, 90);
+    // Two functions of a variance do not fit into the registers of a thread with many columns.
+    auto other = with_reduction(map_of({storage::f16}, {call}), reduction::variance, storage::f32,
+                                along_rows);
+    EXPECT_EQ(source_of(other).width, along_rows ? 8 : 2);
+    // Rows and columns that do not begin at vectors.
+    other = map;
+    (along_rows ? other.layout : other.reduced->elements).strides[1][0] += 1;
+    EXPECT_EQ(source_of(other).width, 1);
+    EXPECT_NE(source_of(other).text, source_of(map).text);
+    // A rest of a row is reduced, and one of columns leads to smaller vectors.
+    other = map;
+    (along_rows ? other.reduced->elements : other.layout).shape[0] = 12;
+    EXPECT_EQ(source_of(other).width, along_rows ? 8 : 4);
+    // Shapes, parts and lanes are no part of the text.
+    other = map;
+    other.layout.count = other.layout.shape[0] = 4000;
+    other.reduced->call.parts = 3;
+    other.reduced->call.lanes = 4;
+    EXPECT_EQ(source_of(other).text, source_of(map).text);
+    EXPECT_GT(source_of(other).blocks, 1);
+    other.reduced->call.kind = reduction::max;
+    EXPECT_NE(source_of(other).text, source_of(map).text);
+  }
+}
+
 TEST_F(kernel_compiler_cuda, makes_one_text_for_all_shapes_and_parameters) {
   auto call = call_of<unary_call>({storage::f32, storage::f32});
   call.function = unary_function::leaky_relu;
@@ -190,7 +276,7 @@ TEST_F(kernel_compiler_cuda, has_the_positions_of_vectors) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(generator);
   };
   for (int round = 0; round < 100; ++round) {
-    fused_arguments<3, 1> arguments{};
+    fused_indices<3> arguments{};
     arguments.rank = number(1, 4);
     const auto width = std::int64_t{1} << number(0, 3);
     arguments.count = 1;

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/elementwise/fused_blocks.hpp"
+#include "operations/elementwise/reduce_lines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice::host {
+namespace {
+
+using namespace operations;
+using layout_type = fused_map::layout_type;
+
+/// How blocks of elements are reduced: `combine` to one result, and `combine_each` rows of `count`
+/// elements to one result for each column.
+///@{
+template <class Reducer>
+struct element_lines {
+  using value = typename Reducer::value;
+  Reducer reducer;
+  storage type;
+
+  void combine(value& accumulator, const void* x, std::int64_t count) const {
+    element_sums<Reducer> sums(reducer);
+    for (std::int64_t i = 0; i < count; ++i) sums.add(element(x, i), 0);
+    accumulator = reducer.combine(accumulator, sums.total());
+  }
+  void combine_each(value* accumulators, const void* x, std::int64_t rows,
+                    std::int64_t count) const {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        reducer.add(accumulators[i], element(x, row * count + i), 0);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] typename Reducer::element element(const void* x, std::int64_t i) const {
+    return load<typename Reducer::element>(type, x, i);
+  }
+};
+
+/// In vectors.
+template <class Reduction>
+struct f32_lines {
+  using value = typename Reduction::value;
+  Reduction reduction;
+  storage type;
+  decltype(Reduction::reducer) reducer = reduction.reducer;
+
+  void combine(value& accumulator, const void* x, std::int64_t count) const {
+    for_each_f32(type, x, 0, count, [&](const float* elements, std::int64_t length) {
+      reduction.combine(accumulator, elements, length);
+    });
+  }
+  void combine_each(value* accumulators, const void* x, std::int64_t rows,
+                    std::int64_t count) const {
+    if (type == storage::f32) {
+      return reduction.combine_each(accumulators, {static_cast<const float*>(x), count, rows},
+                                    count);
+    }
+    std::array<float, max_fused_block> elements;
+    load_f32(type, x, rows * count, elements.data());
+    reduction.combine_each(accumulators, {elements.data(), count, rows}, count);
+  }
+};
+///@}
+
+[[nodiscard]] fused_position sum_of(fused_position a, const fused_position& b) noexcept {
+  for (int k = 0; k < fused_map::operands; ++k) a.offsets[k] += b.offsets[k];
+  return a;
+}
+
+/// A part of a layout.
+struct layout_part {
+  const layout_type& layout;
+  fused_position origin;
+};
+
+/// Computes a map in blocks, and reduces each block while it is in the first cache.
+template <class Lines>
+class block_reduction {
+ public:
+  block_reduction(const fused_map& map, std::span<void* const> addresses, const Lines& lines)
+      : map_(map), addresses_(addresses), lines_(lines) {}
+
+  void run(double nanoseconds_of_element) const {
+    const auto& results = map_.layout;
+    const auto& elements = map_.reduced->elements;
+    const auto nanoseconds = nanoseconds_of_element * static_cast<double>(elements.count);
+    if (results.count < few_results && run_parts(nanoseconds)) return;
+    // Each result is reduced by one thread, so its bits do not depend on the parts.
+    const auto least = map_.reduced->along_rows ? 1 + max_fused_block / elements.count : 128;
+    for_each_part(results, {.nanoseconds = nanoseconds, .least = least},
+                  [&](const layout_type& part, const fused_position& origin) {
+                    reduce({part, origin}, {elements, {}},
+                           [&](std::int64_t y, const value& total) { store(y, total); });
+                  });
+  }
+
+ private:
+  using value = typename Lines::value;
+  static constexpr std::int64_t few_results = 64;
+  static constexpr std::int64_t max_totals = 512;
+  /// Results whose columns are reduced at once.
+  static constexpr std::size_t column_block = (std::size_t{16} << 10U) / sizeof(value);
+
+  void store(std::int64_t y, const value& total) const {
+    store_result(map_.layout.types[0], addresses_[0], y, lines_.reducer.finish(total));
+  }
+
+  /// Reduces parts of the elements of few results on several threads. The parts depend on the
+  /// layouts and the cost alone.
+  /// @return whether there are several parts
+  [[nodiscard]] bool run_parts(double nanoseconds_of_result) const {
+    const auto& results = map_.layout;
+    const auto& elements = map_.reduced->elements;
+    const auto items = elements.shape[0];
+    const auto least = (items * results.count + max_totals - 1) / max_totals;
+    const work_chunks chunks(
+        items,
+        nanoseconds_of_result * static_cast<double>(results.count) / static_cast<double>(items),
+        elements.rank == 1 ? std::max(least, max_fused_block) : least);
+    if (chunks.count() < 2) return false;
+    std::array<value, max_totals> totals;
+    parallel_for(chunks.count(), [&](std::int64_t chunk) {
+      const auto [begin, end] = chunks[chunk];
+      auto part = elements;
+      part.shape[0] = end - begin;
+      part.count = elements.count / items * part.shape[0];
+      auto* next = totals.data() + chunk * results.count;
+      reduce({results, {}}, {part, moved({}, strides_along(elements, 0), begin)},
+             [&](std::int64_t, const value& total) { *next++ = total; });
+    });
+    auto* total = totals.data();
+    for_each_position(results, [&](const fused_position& position) {
+      for (std::int64_t chunk = 1; chunk < chunks.count(); ++chunk) {
+        *total = lines_.reducer.combine(*total, total[chunk * results.count]);
+      }
+      store(position.offsets[0], *total++);
+    });
+    return true;
+  }
+
+  /// Reduces elements of some results, and calls `put(offset of Y, value)` for each of these, in
+  /// order.
+  template <class Put>
+  void reduce(const layout_part& results, const layout_part& elements, const Put& put) const {
+    if (!map_.reduced->along_rows) return reduce_columns(results, elements, put);
+    // Short rows are taken several at a time.
+    const bool is_short = elements.layout.rank == 1 &&
+                          elements.layout.shape[0] < block_evaluator::size_for(map_) / 4 &&
+                          results.layout.shape[results.layout.rank - 1] > 1;
+    return is_short ? reduce_short_rows(results, elements, put)
+                    : reduce_rows(results, elements, put);
+  }
+  template <class Put>
+  void reduce_rows(const layout_part& results, const layout_part& elements, const Put& put) const {
+    block_evaluator blocks(map_, addresses_, row_strides(elements.layout),
+                           column_strides(elements.layout));
+    for_each_position(results.layout, results.origin, [&](const fused_position& result) {
+      auto total = lines_.reducer.identity();
+      for_each_block(elements.layout, sum_of(result, elements.origin), blocks.size(),
+                     [&](const fused_position& position, std::int64_t height, std::int64_t width) {
+                       lines_.combine(total, blocks.evaluate(position, height, width),
+                                      height * width);
+                     });
+      put(result.offsets[0], total);
+    });
+  }
+  template <class Put>
+  void reduce_short_rows(const layout_part& results, const layout_part& elements,
+                         const Put& put) const {
+    const auto along_results = column_strides(results.layout);
+    const auto count = results.layout.shape[results.layout.rank - 1];
+    const auto width = elements.layout.shape[0];
+    const auto row_bytes = width * bytes_of(lines_.type);
+    block_evaluator blocks(map_, addresses_, along_results, column_strides(elements.layout));
+    const auto rows_at_once = blocks.size() / width;
+    for_each_line(results.layout, results.origin, [&](const fused_position& line) {
+      for (std::int64_t row = 0; row < count; row += rows_at_once) {
+        const auto height = std::min(rows_at_once, count - row);
+        const auto* const block = static_cast<const std::byte*>(blocks.evaluate(
+            moved(sum_of(line, elements.origin), along_results, row), height, width));
+        for (std::int64_t i = 0; i < height; ++i) {
+          auto total = lines_.reducer.identity();
+          lines_.combine(total, block + i * row_bytes, width);
+          put(line.offsets[0] + (row + i) * along_results[0], total);
+        }
+      }
+    });
+  }
+  template <class Put>
+  void reduce_columns(const layout_part& results, const layout_part& elements,
+                      const Put& put) const {
+    const auto along_results = column_strides(results.layout);
+    const auto along_elements = column_strides(elements.layout);
+    const auto columns = results.layout.shape[results.layout.rank - 1];
+    const auto rows = elements.layout.shape[elements.layout.rank - 1];
+    block_evaluator blocks(map_, addresses_, along_elements, along_results);
+    const auto columns_at_once = std::min(blocks.size(), static_cast<std::int64_t>(column_block));
+    std::array<value, column_block> totals;
+    for_each_line(results.layout, results.origin, [&](const fused_position& line) {
+      for (std::int64_t column = 0; column < columns; column += columns_at_once) {
+        const auto width = std::min(columns_at_once, columns - column);
+        const auto rows_at_once = blocks.size() / width;
+        std::fill_n(totals.begin(), width, lines_.reducer.identity());
+        const auto first = moved(line, along_results, column);
+        for_each_line(elements.layout, elements.origin, [&](const fused_position& outer) {
+          for (std::int64_t row = 0; row < rows; row += rows_at_once) {
+            const auto height = std::min(rows_at_once, rows - row);
+            lines_.combine_each(
+                totals.data(),
+                blocks.evaluate(moved(sum_of(first, outer), along_elements, row), height, width),
+                height, width);
+          }
+        });
+        for (std::int64_t i = 0; i < width; ++i) {
+          put(first.offsets[0] + i * along_results[0], totals[static_cast<std::size_t>(i)]);
+        }
+      }
+    });
+  }
+
+  const fused_map& map_;
+  std::span<void* const> addresses_;
+  const Lines& lines_;
+};
+
+/// Chooses the loops for the type of the elements.
+struct reduction_runner {
+  const fused_map& map;
+  std::span<void* const> addresses;
+
+  template <class Reducer>
+  int operator()(const Reducer& reducer) const {
+    return run_any(reducer);
+  }
+  int operator()(const sum_reducer<double>& reducer) const {
+    const auto sum = vector_sum(reducer);
+    return sum && is_reduced_as_f32(map.last_type()) ? run_f32(*sum) : run_any(reducer);
+  }
+  int operator()(const extremum_reducer<double>& reducer) const {
+    return is_reduced_as_f32(map.last_type()) ? run_f32(f32_extremum{{reducer.is_max}})
+                                              : run_any(reducer);
+  }
+  // Such reductions are computed alone.
+  template <class T>
+  int operator()(const position_reducer<T>&) const {
+    return 0;
+  }
+
+ private:
+  template <class Reducer>
+  int run_any(const Reducer& reducer) const {
+    constexpr double nanoseconds = 2;
+    return run(element_lines<Reducer>{reducer, map.last_type()}, nanoseconds);
+  }
+  template <class Reduction>
+  int run_f32(const Reduction& reduction) const {
+    constexpr double nanoseconds = 0.3;
+    return run(f32_lines<Reduction>{reduction, map.last_type()}, nanoseconds);
+  }
+  template <class Lines>
+  int run(const Lines& lines, double nanoseconds) const {
+    // Of an element on one thread: the operands in memory, each function, and the reduction.
+    const auto functions = static_cast<double>(map.functions.size());
+    block_reduction<Lines>(map, addresses, lines).run(0.5 + 0.5 * functions + nanoseconds);
+    return 0;
+  }
+};
+
+}  // namespace
+
+void compute_fused_reduction(const fused_map& map, std::span<void* const> addresses) {
+  (void)visit(map.reduced->call, reduction_runner{map, addresses});
+}
+
+bool reduces_in_blocks(const fused_map& map) {
+  // Blocks are computed along two dimensions. Each function of a small one takes the time of many
+  // elements.
+  constexpr std::int64_t least = 256;
+  const auto last_of = [](const layout_type& layout, int from_last = 0) {
+    return layout.shape[layout.rank - 1 - from_last];
+  };
+  const auto& elements = map.reduced->elements;
+  const bool has_rows_of_a_result = map.reduced->along_rows && elements.rank > 1;
+  const auto block =
+      last_of(elements) * (has_rows_of_a_result ? last_of(elements, 1) : last_of(map.layout));
+  return block >= std::min(least, map.layout.count * elements.count);
+}
+
+}  // namespace sluice::host
