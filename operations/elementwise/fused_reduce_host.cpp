@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace sluice::host {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 using namespace operations;
 using layout_type = fused_map::layout_type;
 
-/// How blocks of elements are reduced: `combine` to one result, and `combine_each` rows of `count`
-/// elements to one result for each column.
+/// How blocks of elements are reduced: `combine` to one result, `for_each_row` rows of `count`
+/// elements to a result each, and `combine_each` such rows to a result for each column.
 ///@{
 template <class Reducer>
 struct element_lines {
@@ -26,6 +27,14 @@ struct element_lines {
     element_sums<Reducer> sums(reducer);
     for (std::int64_t i = 0; i < count; ++i) sums.add(element(x, i), 0);
     accumulator = reducer.combine(accumulator, sums.total());
+  }
+  template <class Put>
+  void for_each_row(const void* x, std::int64_t rows, std::int64_t count, const Put& put) const {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      auto total = reducer.identity();
+      for (std::int64_t i = 0; i < count; ++i) reducer.add(total, element(x, row * count + i), 0);
+      put(row, total);
+    }
   }
   void combine_each(value* accumulators, const void* x, std::int64_t rows,
                     std::int64_t count) const {
@@ -55,15 +64,31 @@ struct f32_lines {
       reduction.combine(accumulator, elements, length);
     });
   }
+  template <class Put>
+  void for_each_row(const void* x, std::int64_t rows, std::int64_t count, const Put& put) const {
+    with_block(x, rows * count, [&](const float* elements) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        auto total = reducer.identity();
+        reduction.combine(total, elements + row * count, count);
+        put(row, total);
+      }
+    });
+  }
   void combine_each(value* accumulators, const void* x, std::int64_t rows,
                     std::int64_t count) const {
-    if (type == storage::f32) {
-      return reduction.combine_each(accumulators, {static_cast<const float*>(x), count, rows},
-                                    count);
-    }
+    with_block(x, rows * count, [&](const float* elements) {
+      reduction.combine_each(accumulators, {elements, count, rows}, count);
+    });
+  }
+
+ private:
+  /// Calls `function` with the elements of a block as f32.
+  template <class Function>
+  void with_block(const void* x, std::int64_t count, const Function& function) const {
+    if (type == storage::f32) return function(static_cast<const float*>(x));
     std::array<float, max_fused_block> elements;
-    load_f32(type, x, rows * count, elements.data());
-    reduction.combine_each(accumulators, {elements.data(), count, rows}, count);
+    load_f32(type, x, count, elements.data());
+    function(elements.data());
   }
 };
 ///@}
@@ -90,9 +115,10 @@ class block_reduction {
     const auto& results = map_.layout;
     const auto& elements = map_.reduced->elements;
     const auto nanoseconds = nanoseconds_of_element * static_cast<double>(elements.count);
+    const auto few_results = map_.reduced->along_rows ? 64 : 4096;
     if (results.count < few_results && run_parts(nanoseconds)) return;
     // Each result is reduced by one thread, so its bits do not depend on the parts.
-    const auto least = map_.reduced->along_rows ? 1 + max_fused_block / elements.count : 128;
+    const auto least = map_.reduced->along_rows ? 1 + max_fused_block / elements.count : 512;
     for_each_part(results, {.nanoseconds = nanoseconds, .least = least},
                   [&](const layout_type& part, const fused_position& origin) {
                     reduce({part, origin}, {elements, {}},
@@ -102,8 +128,7 @@ class block_reduction {
 
  private:
   using value = typename Lines::value;
-  static constexpr std::int64_t few_results = 64;
-  static constexpr std::int64_t max_totals = 512;
+  static constexpr std::int64_t max_totals = 16384;
   /// Results whose columns are reduced at once.
   static constexpr std::size_t column_block = (std::size_t{16} << 10U) / sizeof(value);
 
@@ -118,23 +143,25 @@ class block_reduction {
     const auto& results = map_.layout;
     const auto& elements = map_.reduced->elements;
     const auto items = elements.shape[0];
-    const auto least = (items * results.count + max_totals - 1) / max_totals;
+    auto least = (items * results.count + max_totals - 1) / max_totals;
+    if (map_.reduced->along_rows && elements.rank == 1) least = std::max(least, max_fused_block);
     const work_chunks chunks(
         items,
         nanoseconds_of_result * static_cast<double>(results.count) / static_cast<double>(items),
-        elements.rank == 1 ? std::max(least, max_fused_block) : least);
+        least);
     if (chunks.count() < 2) return false;
-    std::array<value, max_totals> totals;
+    const auto totals = std::make_unique_for_overwrite<value[]>(
+        static_cast<std::size_t>(chunks.count() * results.count));
     parallel_for(chunks.count(), [&](std::int64_t chunk) {
       const auto [begin, end] = chunks[chunk];
       auto part = elements;
       part.shape[0] = end - begin;
       part.count = elements.count / items * part.shape[0];
-      auto* next = totals.data() + chunk * results.count;
+      auto* next = totals.get() + chunk * results.count;
       reduce({results, {}}, {part, moved({}, strides_along(elements, 0), begin)},
              [&](std::int64_t, const value& total) { *next++ = total; });
     });
-    auto* total = totals.data();
+    auto* total = totals.get();
     for_each_position(results, [&](const fused_position& position) {
       for (std::int64_t chunk = 1; chunk < chunks.count(); ++chunk) {
         *total = lines_.reducer.combine(*total, total[chunk * results.count]);
@@ -176,19 +203,16 @@ class block_reduction {
     const auto along_results = column_strides(results.layout);
     const auto count = results.layout.shape[results.layout.rank - 1];
     const auto width = elements.layout.shape[0];
-    const auto row_bytes = width * bytes_of(lines_.type);
     block_evaluator blocks(map_, addresses_, along_results, column_strides(elements.layout));
     const auto rows_at_once = blocks.size() / width;
     for_each_line(results.layout, results.origin, [&](const fused_position& line) {
       for (std::int64_t row = 0; row < count; row += rows_at_once) {
         const auto height = std::min(rows_at_once, count - row);
-        const auto* const block = static_cast<const std::byte*>(blocks.evaluate(
-            moved(sum_of(line, elements.origin), along_results, row), height, width));
-        for (std::int64_t i = 0; i < height; ++i) {
-          auto total = lines_.reducer.identity();
-          lines_.combine(total, block + i * row_bytes, width);
+        const auto* const block = blocks.evaluate(
+            moved(sum_of(line, elements.origin), along_results, row), height, width);
+        lines_.for_each_row(block, height, width, [&](std::int64_t i, const value& total) {
           put(line.offsets[0] + (row + i) * along_results[0], total);
-        }
+        });
       }
     });
   }
