@@ -219,17 +219,16 @@ __global__ void __launch_bounds__(threads_per_block)
     reduce_kernel(Reducer reducer, const __grid_constant__ reduce_call call, const void* x, void* y,
                   void* workspace) {
   using value = typename Reducer::value;
-  map_position<2> position{};
+  const auto lanes = static_cast<unsigned>(call.lanes);
   reduce_units(
-      reducer, {call.results.count, call.parts, call.part_length, call.reduced.count},
-      static_cast<unsigned>(call.lanes),
-      [&](value& total, std::int64_t result, const element_range& range, unsigned lane,
-          unsigned lanes) {
-        position = position_of(call.results, result);
+      reducer, {call.results.count, call.parts, call.part_length, call.reduced.count}, lanes,
+      [&](std::int64_t result) { return position_of(call.results, result); },
+      [&](value& total, const map_position<2>& position, const element_range& range,
+          unsigned lane) {
         Elements::add(reducer, total, call, x, position.offsets[1], range.begin, range.end, lane,
                       lanes);
       },
-      [&](std::int64_t unit, const value& combined) {
+      [&](std::int64_t unit, const map_position<2>& position, const value& combined) {
         if (call.parts == 1) {
           store_result(call.results.types[0], y, position.offsets[0], reducer.finish(combined));
         } else {

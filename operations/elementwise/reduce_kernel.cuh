@@ -78,11 +78,13 @@ struct element_range {
 }
 
 /// Reduces units on groups of `lanes` threads each. Unit u is part u / results of result
-/// u % results. Each thread calls `add(total, result, range, lane, lanes)` for its share of a unit,
-/// and the first one of the group `finish(unit, total)`.
-template <class Reducer, class Add, class Finish>
+/// u % results, whose operands are at `locate(result)`. Each thread calls
+/// `add(total, position, range, lane)` for its share of a unit, and the first one of the group
+/// `finish(unit, position, total)`.
+template <class Reducer, class Locate, class Add, class Finish>
 __device__ __forceinline__ void reduce_units(const Reducer& reducer, const reduced_parts& size,
-                                             unsigned lanes, const Add& add, const Finish& finish) {
+                                             unsigned lanes, const Locate& locate, const Add& add,
+                                             const Finish& finish) {
   using value = typename Reducer::value;
   const unsigned lane = threadIdx.x % lanes;
   const std::int64_t units = size.results * size.parts;
@@ -91,13 +93,16 @@ __device__ __forceinline__ void reduce_units(const Reducer& reducer, const reduc
        first += gridDim.x * units_of_block) {
     const std::int64_t unit = first + threadIdx.x / lanes;
     value total = reducer.identity();
+    decltype(locate(unit)) position{};
     if (unit < units) {
       quotient split{0, unit};
       if (size.parts > 1) split = divide(unit, size.results);
-      add(total, split.remainder, elements_in(size, split.value), lane, lanes);
+      position = locate(split.remainder);
+      add(total, position, elements_in(size, split.value), lane);
     }
     const value combined = combine_lanes(reducer, total, lanes);
-    if (unit < units && lane == 0) finish(unit, combined);
+    if (unit >= units || lane != 0) continue;
+    finish(unit, position, combined);
   }
 }
 

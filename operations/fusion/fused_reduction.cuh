@@ -65,13 +65,12 @@ inline constexpr int fused_vectors = IsFlat ? 2 : 1;
 template <class Chain, int Width, bool IsFlat, class Arguments, class Reducer>
 __device__ __forceinline__ void reduce_rows(const Arguments& a, const Reducer& reducer) {
   using value = typename Reducer::value;
-  map_position<Chain::operands> row{};
+  using position_type = map_position<Chain::operands>;
+  const auto lanes = static_cast<unsigned>(a.lanes);
   reduce_units(
-      reducer, {a.results.count, a.parts, a.part_length, a.elements.count},
-      static_cast<unsigned>(a.lanes),
-      [&](value& total, std::int64_t result, const element_range& range, unsigned lane,
-          unsigned lanes) {
-        row = vector_position(a.results, result, 1);
+      reducer, {a.results.count, a.parts, a.part_length, a.elements.count}, lanes,
+      [&](std::int64_t result) { return vector_position(a.results, result, 1); },
+      [&](value& total, const position_type& row, const element_range& range, unsigned lane) {
         const std::int64_t last = range.end / Width;
         constexpr int in_flight = fused_vectors<IsFlat>;
 #pragma unroll in_flight
@@ -89,7 +88,7 @@ __device__ __forceinline__ void reduce_rows(const Arguments& a, const Reducer& r
           }
         }
       },
-      [&](std::int64_t unit, const value& total) {
+      [&](std::int64_t unit, const position_type& row, const value& total) {
         put_total<Chain>(a, reducer, unit, row.offsets[0], total);
       });
 }
