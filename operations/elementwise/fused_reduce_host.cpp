@@ -93,7 +93,7 @@ struct f32_lines {
 };
 ///@}
 
-[[nodiscard]] fused_position sum_of(fused_position a, const fused_position& b) noexcept {
+[[nodiscard]] fused_position sum_of_positions(fused_position a, const fused_position& b) noexcept {
   for (int k = 0; k < fused_map::operands; ++k) a.offsets[k] += b.offsets[k];
   return a;
 }
@@ -189,7 +189,7 @@ class block_reduction {
                            column_strides(elements.layout));
     for_each_position(results.layout, results.origin, [&](const fused_position& result) {
       auto total = lines_.reducer.identity();
-      for_each_block(elements.layout, sum_of(result, elements.origin), blocks.size(),
+      for_each_block(elements.layout, sum_of_positions(result, elements.origin), blocks.size(),
                      [&](const fused_position& position, std::int64_t height, std::int64_t width) {
                        lines_.combine(total, blocks.evaluate(position, height, width),
                                       height * width);
@@ -209,7 +209,7 @@ class block_reduction {
       for (std::int64_t row = 0; row < count; row += rows_at_once) {
         const auto height = std::min(rows_at_once, count - row);
         const auto* const block = blocks.evaluate(
-            moved(sum_of(line, elements.origin), along_results, row), height, width);
+            moved(sum_of_positions(line, elements.origin), along_results, row), height, width);
         lines_.for_each_row(block, height, width, [&](std::int64_t i, const value& total) {
           put(line.offsets[0] + (row + i) * along_results[0], total);
         });
@@ -237,7 +237,8 @@ class block_reduction {
             const auto height = std::min(rows_at_once, rows - row);
             lines_.combine_each(
                 totals.data(),
-                blocks.evaluate(moved(sum_of(first, outer), along_elements, row), height, width),
+                blocks.evaluate(moved(sum_of_positions(first, outer), along_elements, row), height,
+                                width),
                 height, width);
           }
         });
@@ -254,7 +255,7 @@ class block_reduction {
 };
 
 /// Chooses the loops for the type of the elements.
-struct reduction_runner {
+struct block_reduction_runner {
   const fused_map& map;
   std::span<void* const> addresses;
 
@@ -299,7 +300,7 @@ struct reduction_runner {
 }  // namespace
 
 void compute_fused_reduction(const fused_map& map, std::span<void* const> addresses) {
-  (void)visit(map.reduced->call, reduction_runner{map, addresses});
+  (void)visit(map.reduced->call, block_reduction_runner{map, addresses});
 }
 
 bool reduces_in_blocks(const fused_map& map) {

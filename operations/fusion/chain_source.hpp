@@ -9,6 +9,11 @@
 // The parts of generated kernels that are those of the functions of a map.
 namespace sluice::operations {
 
+/// A thread computes so many elements at once at most, and reads so many bytes of an operand.
+///@{
+inline constexpr int max_vector_width = 8;
+inline constexpr int max_vector_bytes = 16;
+///@}
 /// Types in the text of a kernel: an element type, its elements in memory, and the type in which
 /// their numbers are computed.
 ///@{

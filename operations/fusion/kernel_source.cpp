@@ -14,8 +14,6 @@
 namespace sluice::operations {
 namespace {
 
-constexpr int max_width = 8;
-constexpr int vector_bytes = 16;
 // Vectors of a thread whose reads are under way at once: more hide the latency of memory.
 constexpr int vectors_in_flight = 2;
 
@@ -35,7 +33,7 @@ bool fits(const fused_map& map, int width) noexcept {
   for (std::size_t k = 0; k <= map.inputs; ++k) {
     if (is_repeated(map, k)) continue;
     const auto bytes = width * bytes_of(layout.types[k]);
-    if (last_stride(map, k) != 1 || bytes > vector_bytes || map.alignments[k] % bytes != 0) {
+    if (last_stride(map, k) != 1 || bytes > max_vector_bytes || map.alignments[k] % bytes != 0) {
       return false;
     }
     for (int d = 0; d < last; ++d) {
@@ -46,7 +44,7 @@ bool fits(const fused_map& map, int width) noexcept {
 }
 
 int width_of(const fused_map& map) noexcept {
-  int width = max_width;
+  int width = max_vector_width;
   while (width > 1 && !fits(map, width)) width /= 2;
   return width;
 }

@@ -12,8 +12,6 @@ namespace {
 
 using layout_type = fused_map::layout_type;
 
-constexpr int max_width = 8;
-constexpr int vector_bytes = 16;
 // The values of a vector of results stay in registers.
 constexpr int max_value_bytes = 64;
 
@@ -98,7 +96,7 @@ bool fits(const fused_map& map, const inner_dimension& inner, int width) noexcep
   for (std::size_t k = 1; k <= map.inputs; ++k) {
     if (inner.repeats(k)) continue;
     const auto bytes = width * bytes_of(map.layout.types[k]);
-    if (inner.layout.strides[k][inner.last()] != 1 || bytes > vector_bytes ||
+    if (inner.layout.strides[k][inner.last()] != 1 || bytes > max_vector_bytes ||
         map.alignments[k] % bytes != 0 || !are_multiples(inner.layout.strides[k], inner.last()) ||
         !are_multiples(inner.other.strides[k], inner.other.rank)) {
       return false;
@@ -136,7 +134,7 @@ kernel_source source_of_reduction(const fused_map& map) {
                                                    : inner_dimension{map.layout, reduced.elements};
   std::string reducer;
   const int value_bytes = visit(reduced.call, reducer_text{map, reducer});
-  kernel_source source{.width = max_width};
+  kernel_source source{.width = max_vector_width};
   while (source.width > 1 &&
          (!fits(map, inner, source.width) ||
           (!reduced.along_rows && source.width * value_bytes > max_value_bytes))) {

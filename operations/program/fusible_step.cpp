@@ -15,31 +15,30 @@ namespace {
 
 using detail::program_graph;
 
-constexpr auto not_given = program_graph::none;
-static_assert(not_given == fusible_step::no_value);
-constexpr auto max_arguments = fused_map::max_arguments;
+static_assert(fusible_step::no_value == program_graph::none);
 
 /// Whether a step updates no operand, and reads all of them as they are.
 bool makes_one_result(const program_graph::step& step, const program_inference::step& inferred) {
-  if (step.outputs.size() != 1 || step.operands[step.outputs.front()] != not_given) return false;
+  if (step.outputs.size() != 1 || step.operands[step.outputs.front()] != program_graph::none)
+    return false;
   return std::none_of(inferred.uses.begin(), inferred.uses.end(),
                       [](const auto& u) { return u.packed; });
 }
 
-std::optional<fusible_step> map_of(const program_graph& graph, const program_inference& run,
-                                   std::uint32_t number) {
+std::optional<fusible_step> fusible_map(const program_graph& graph, const program_inference& run,
+                                        std::uint32_t number) {
   const auto& step = graph.steps()[number];
   const auto& inferred = run.steps[number];
   const auto call = fused_call_of(*inferred.descriptor, inferred.call);
   if (!call) return std::nullopt;
   fusible_step result{.call = *call, .result = graph.results()[step.first_result].value};
   const auto inputs = inputs_of(*call);
-  std::array<std::optional<tensor_spec>, max_arguments> specs;
+  std::array<std::optional<tensor_spec>, fused_map::max_arguments> specs;
   std::size_t k = 0;
   for (std::uint32_t i = 0; i < step.operands.size(); ++i) {
     if (i == step.outputs.front()) continue;
     if (k == inputs) return std::nullopt;
-    if (step.operands[i] != not_given && !inferred.uses[i].ignored) {
+    if (step.operands[i] != program_graph::none && !inferred.uses[i].ignored) {
       result.inputs[k] = step.operands[i];
       specs[k] = run.values[step.operands[i]].spec();
     }
@@ -55,8 +54,8 @@ std::optional<fusible_step> map_of(const program_graph& graph, const program_inf
 }
 
 /// A reduction that can be the last step of a group.
-std::optional<fusible_step> reduction_of(const program_graph& graph, const program_inference& run,
-                                         std::uint32_t number) {
+std::optional<fusible_step> fusible_reduction(const program_graph& graph,
+                                              const program_inference& run, std::uint32_t number) {
   const auto& step = graph.steps()[number];
   const auto& inferred = run.steps[number];
   const auto* const typed =
@@ -69,7 +68,7 @@ std::optional<fusible_step> reduction_of(const program_graph& graph, const progr
   const auto x = step.operands[detail::operand_index(&reduce::x)];
   const auto& layout = run.values[x].layout;
   return fusible_step{.result = graph.results()[step.first_result].value,
-                      .inputs = {x, not_given, not_given},
+                      .inputs = {x, fusible_step::no_value, fusible_step::no_value},
                       .shape = layout.shape(),
                       .strides = {layout.strides()},
                       .reduction = *call,
@@ -83,8 +82,8 @@ std::optional<fusible_step> fusible_step_of(const program_graph& graph,
                                             const program_inference& inferred,
                                             std::uint32_t number) {
   if (!makes_one_result(graph.steps()[number], inferred.steps[number])) return std::nullopt;
-  auto step = map_of(graph, inferred, number);
-  return step ? step : reduction_of(graph, inferred, number);
+  auto step = fusible_map(graph, inferred, number);
+  return step ? step : fusible_reduction(graph, inferred, number);
 }
 
 void add_reduction(fused_map& map, const fusible_step& last, const tensor_layout& y,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions behind element-wise steps are computed together with them, and are right.
 #include "tests/operations/program/programs.hpp"
+#include "tests/support/compute_sanitizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -113,6 +114,10 @@ double rounding_of(element_type type) {
 class fused_reductions : public programs {
  protected:
   [[nodiscard]] bool on_host() { return runtime().device().id().kind == device_kind::host; }
+  /// A GPU compiles each kernel, so it takes a sample.
+  [[nodiscard]] bool is_left_out() {
+    return !on_host() && number(0, under_compute_sanitizer() ? 9 : 2) != 0;
+  }
   std::int64_t number(std::int64_t first, std::int64_t last) {
     return std::uniform_int_distribution<std::int64_t>(first, last)(generator_);
   }
@@ -187,7 +192,7 @@ constexpr std::array real_types{element_type::f32, element_type::f16, element_ty
                                 element_type::f64};
 
 TEST_P(fused_reductions, are_right_for_all_kinds_axes_and_types) {
-  const int rounds = on_host() ? 300 : 40;
+  const int rounds = on_host() ? 300 : under_compute_sanitizer() ? 6 : 40;
   std::size_t fused = 0;
   for (int round = 0; round < rounds; ++round) {
     const auto rank = static_cast<std::size_t>(number(1, 4));
@@ -205,10 +210,16 @@ TEST_P(fused_reductions, are_right_for_all_kinds_axes_and_types) {
       }
     }
     const auto type = real_types[static_cast<std::size_t>(number(0, 3))];
-    // A matrix in memory, perhaps in another order of the dimensions, and a row.
+    // A tensor, perhaps with its dimensions in another order or with gaps, and a row.
     auto a = alone(cast{.x = numbers(shape), .type = type});
-    if (number(0, 2) == 0 && rank > 1) {
-      a = alone(strided_copy{.x = a.transposed()}).transposed();
+    const auto how = number(0, 3);
+    if (how == 0 && rank > 1) a = alone(strided_copy{.x = a.transposed()}).transposed();
+    if (how == 1) {  // every second element along a dimension
+      const auto d = number(0, static_cast<std::int64_t>(rank) - 1);
+      auto wide = shape;
+      wide[static_cast<std::size_t>(d)] *= 2;
+      a = alone(cast{.x = numbers(wide), .type = type})
+              .slice(static_cast<int>(d), 1, wide[static_cast<std::size_t>(d)], 2);
     }
     const auto row = alone(cast{.x = numbers({shape[rank - 1]}), .type = type});
     const auto x = alone(affine{.x = alone(add(a, row)), .factor = 0.75, .offset = 0.125});
@@ -226,7 +237,9 @@ TEST_P(fused_reductions, are_right_for_all_kinds_axes_and_types) {
     fused += known.fused_steps == 3 ? 1 : 0;
     auto y = results_of({together, {a, row}})[0];
     op.x = x;
-    const auto one_by_one = alone(op);
+    const auto apart = build(false);
+    EXPECT_EQ(prepare_of({apart, {tensor_spec::of(a), tensor_spec::of(row)}}).fused_steps, 0U);
+    const auto one_by_one = results_of({apart, {a, row}})[0];
     ASSERT_EQ(y.shape(), one_by_one.shape());
     ASSERT_EQ(y.type(), one_by_one.type());
     ASSERT_EQ(y.strides(), one_by_one.strides());
@@ -255,6 +268,7 @@ TEST_P(fused_reductions, of_integers_have_equal_bits) {
     for (const auto kind : {reduction::sum, reduction::product, reduction::l1,
                             reduction::sum_of_squares, reduction::min, reduction::all}) {
       for (const auto axis : {0, 1}) {
+        if (is_left_out()) continue;
         program_builder p;
         const auto x = p.input("x");
         const auto whole = p.add("whole", cast{.x = x, .type = type});
@@ -347,6 +361,7 @@ TEST_P(fused_reductions, of_many_elements_are_cut_into_parts) {
         sample{{40, 30, 900}, {0, 2}}, sample{{9, 40'000}, {0}}, sample{{2048, 256}, {0}},
         sample{{20'000, 60}, {1}}, sample{{1, 8, 90'000}, {0, 1, 2}}}) {
     for (const auto kind : {reduction::sum, reduction::max, reduction::variance}) {
+      if (is_left_out()) continue;
       program_builder p;
       const auto first = p.add("first", sqrt(p.add("size", sluice::abs(p.input("x")))));
       const auto doubled = p.add("doubled", add(first, first));
@@ -380,6 +395,7 @@ TEST_P(fused_reductions, keep_infinities_nan_and_signs_of_zero) {
   for (const auto kind : kinds) {
     for (const auto& axes : {extents{1}, extents{0}}) {
       for (const auto type : {element_type::f32, element_type::f16}) {
+        if (is_left_out()) continue;
         program_builder p;
         const auto x = p.add("x", cast{.x = p.input("input"), .type = type});
         const auto same = p.add("same", minimum(x, x));
