@@ -23,14 +23,25 @@ namespace sluice::operations {
 using fused_call =
     std::variant<cast_call, copy_call, affine_call, unary_call, binary_call, where_call>;
 
+/// The most operands of a fused map: the result and the inputs.
+inline constexpr int max_fused_operands = 9;
+
+/// The reduction of the last value of a fused map.
+struct fused_reduction {
+  reduce_call call{};  ///< of `results`, only Y is known
+  /// Of the elements of each result: the last value as it would lie alone, and the inputs.
+  map_layout<max_fused_operands> elements{};
+  bool along_rows = true;  ///< whether the closest elements are of one result
+};
+
 /// Maps over one set of indices, and perhaps a reduction of the last one. Values are numbered: the
 /// inputs, then the result of each function. Each result is rounded to its type, as if it were
 /// stored.
 struct fused_map {
-  static constexpr std::size_t max_inputs = 8;
+  static constexpr std::size_t max_inputs = max_fused_operands - 1;
   static constexpr std::size_t max_functions = 32;
   static constexpr std::size_t max_arguments = 3;
-  static constexpr int operands = 1 + static_cast<int>(max_inputs);
+  static constexpr int operands = max_fused_operands;
   /// The largest number of bytes that the values of one index may need.
   static constexpr std::size_t max_bytes = 128;
   /// Stands for an argument that is not given.
@@ -45,21 +56,13 @@ struct fused_map {
   };
   using layout_type = map_layout<operands>;
 
-  /// The reduction of the result of the last function.
-  struct reduction {
-    reduce_call call{};  ///< of `results`, only Y is known
-    layout_type
-        elements{};  ///< of each result: the last value as it would lie alone, and the inputs
-    bool along_rows = true;  ///< whether the closest elements are of one result
-  };
-
   /// Of the result and of the inputs. With a reduction, its indices are those of the results.
   layout_type layout{};
   std::size_t inputs = 0;
   std::vector<function> functions{};
   /// Of the first element of the result and of each input, in bytes; powers of two.
   std::array<std::uint16_t, operands> alignments{};
-  std::optional<reduction> reduced{};
+  std::optional<fused_reduction> reduced{};
   // Set by `place`.
   std::vector<std::uint16_t> places{};  ///< by value: its memory, in bytes for each index
   std::size_t bytes = 0;                ///< of all values at once, for each index

@@ -15,7 +15,6 @@
 namespace sluice {
 namespace {
 
-using operations::map_layout;
 using operations::reduce_call;
 
 /// The call, as the limits and traces see it.

@@ -35,7 +35,8 @@ std::string elements_name(storage type) {
   return "fused_elements<" + type_name(type) + ", Size>";
 }
 std::string value_name(std::size_t value) {
-  return "v" + std::to_string(value);
+  std::string name = "v";
+  return name += std::to_string(value);
 }
 
 /// The expression of function `i`.
@@ -135,9 +136,9 @@ std::string address_text(const fused_map& map, std::size_t operand, const std::s
 std::string read_text(const fused_map& map, std::size_t operand, bool is_repeated,
                       const std::string& size, const std::string& offset) {
   const auto address = address_text(map, operand, offset);
-  const auto types = "<" + type_name(map.layout.types[operand]) + ", " + size + ">(";
-  return is_repeated ? "repeated" + types + "*(" + address + "))"
-                     : "elements_at" + types + address + ")";
+  const auto types = type_name(map.layout.types[operand]) + ", " + size + ">(";
+  return is_repeated ? "repeated<" + types + "*(" + address + "))"
+                     : "elements_at<" + types + address + ")";
 }
 
 }  // namespace sluice::operations
