@@ -60,8 +60,8 @@ struct program_options {
   capture_policy capture = capture_policy::automatic;  ///< whether runs are captured
   /// The largest number of runs that a GPU computes together, up to 128; see `per_request`.
   std::size_t max_in_batch = 1;
-  /// Whether neighbouring element-wise steps are computed as one, with the same results. Within the
-  /// bounds of the operation: with a reduction behind them, or behind a product or a convolution.
+  /// Whether neighbouring element-wise steps are computed as one, with the same results. Products,
+  /// convolutions and reductions join their neighbours, within the bounds of the operation.
   bool fuse = true;
 };
 

@@ -57,7 +57,8 @@ class element_wise_program {
     }
     const auto steps = 2 + generator_() % 24;
     for (std::size_t i = 0; i < steps; ++i) add_step("step" + std::to_string(i));
-    std::vector<program_value> outputs{values_.back().value};
+    std::vector<program_value> outputs;
+    if (values_.size() > inputs_.size()) outputs.push_back(values_.back().value);
     for (std::size_t i = inputs_.size(); i + 1 < values_.size(); ++i) {
       if (generator_() % 6 == 0) outputs.push_back(values_[i].value);
     }
