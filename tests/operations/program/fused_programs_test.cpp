@@ -257,10 +257,10 @@ class fused_programs : public programs {
     }
     return true;
   }
-  /// The elements of a result. A GPU has several NaN of 16-bit types: there they become zeros.
+  /// The elements of a result. NaN become zeros: a GPU has several NaN of 16-bit types, and of two
+  /// NaN as operands, that of either may be the result of a step on a host device.
   host_tensor elements(const tensor& x) {
-    const bool on_host = runtime().device().id().kind == device_kind::host;
-    if (on_host || !is_floating(x.type())) return get(x);
+    if (!is_floating(x.type())) return get(x);
     const auto zero = alone(cast{.x = small(0), .type = x.type()});
     return get(alone(where{.condition = alone(isnan(x)), .a = zero, .b = x}));
   }
