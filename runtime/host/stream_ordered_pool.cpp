@@ -4,6 +4,8 @@
 #include "runtime/base/size_class.hpp"
 #include "runtime/host/annotations.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -15,6 +17,11 @@ namespace {
 
 using detail::block_alignment;
 using detail::size_class;
+
+/// Blocks of this size and above lie in huge pages, where the system has them: otherwise a
+/// processor waits for the translation of addresses about as long as for the memory itself.
+constexpr std::size_t least_in_huge_pages = std::size_t{4} << 20U;
+constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
 std::size_t physical_memory() noexcept {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -42,8 +49,13 @@ void* allocate_aligned(std::size_t bytes) {
   void* address = nullptr;
   // Linux would grant more memory than exists, and kill the process when it is touched.
   if (bytes <= physical_memory()) {
-    address = std::aligned_alloc(block_alignment,
-                                 (bytes + block_alignment - 1) / block_alignment * block_alignment);
+    const bool is_large = bytes >= least_in_huge_pages;
+    const auto size = (bytes + block_alignment - 1) / block_alignment * block_alignment;
+    address = std::aligned_alloc(is_large ? huge_page : block_alignment, size);
+#if defined(MADV_HUGEPAGE)
+    // Without huge pages, the memory stays as it is.
+    if (is_large && address != nullptr) (void)madvise(address, size, MADV_HUGEPAGE);
+#endif
   }
   if (address == nullptr) {
     throw error(errc::out_of_memory,
