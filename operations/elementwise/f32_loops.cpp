@@ -7,6 +7,8 @@
 #define HWY_TARGET_INCLUDE "operations/elementwise/f32_loops.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
+#include "operations/elementwise/f32_arithmetic-inl.hpp"
+
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -158,27 +160,14 @@ void store_f32(storage type, const float* source, std::int64_t count, void* targ
   }
 }
 
-/// `larger` or `smaller` in each lane: the compiler keeps the branches of those.
-template <bool Larger, class D>
-HWY_INLINE hn::Vec<D> extremum(D d, hn::Vec<D> a, hn::Vec<D> b) {
-  const auto larger = hn::IfThenElse(Larger ? hn::Gt(a, b) : hn::Lt(a, b), a, b);
-  // Equal numbers differ in nothing but the sign of zeros.
-  const auto equal = Larger ? hn::And(a, b) : hn::Or(a, b);
-  const auto ordered = hn::IfThenElse(hn::Eq(a, b), equal, larger);
-  const auto nan = hn::Set(d, NAN);
-  return hn::IfThenElse(hn::IsNaN(a), nan, hn::IfThenElse(hn::IsNaN(b), nan, ordered));
-}
-
 template <binary_function F>
 void binary_loop(const float* a, const float* b, std::int64_t count, float* y) {
   std::int64_t i = 0;
-  if constexpr (F == binary_function::maximum || F == binary_function::minimum) {
+  if constexpr (is_arithmetic(F)) {
     const hn::ScalableTag<float> d;
     constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
     for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(
-          extremum<F == binary_function::maximum>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d,
-          y + i);
+      hn::StoreU(arithmetic<F>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
     }
   }
   SLUICE_INDEPENDENT

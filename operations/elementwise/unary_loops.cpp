@@ -6,6 +6,8 @@
 #define HWY_TARGET_INCLUDE "operations/elementwise/unary_loops.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
+#include "operations/elementwise/f32_arithmetic-inl.hpp"
+
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -47,7 +49,6 @@ struct interval {
       return {-exponent, exponent};
     case function::exp2:
       return {-126, 127};
-    case function::clip:
     case function::asin:
     case function::acos:
     case function::atanh:
@@ -73,11 +74,6 @@ struct interval {
     default:
       return {};
   }
-}
-
-/// Whether `vector_apply` holds for all arguments, NaN included.
-[[nodiscard]] constexpr bool is_total(unary_function f) noexcept {
-  return f == unary_function::relu || f == unary_function::abs;
 }
 
 /// A logarithm of a number whose difference from the pole is `x`: `result` where x is positive.
@@ -169,7 +165,7 @@ HWY_INLINE V vector_gelu(D d, V x) {
   return hn::NegMulAdd(t, tail, hn::Max(x, hn::Zero(d)));
 }
 
-/// The function of arguments in `vector_range`, or of all arguments if it is total.
+/// The function of arguments in `vector_range`.
 template <unary_function F, class D, class V>
 HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
   using function = unary_function;
@@ -196,17 +192,6 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   if constexpr (F == function::tanh) return hn::Tanh(d, x);
   if constexpr (F == function::erf) return vector_erf(d, x);
   if constexpr (F == function::gelu) return vector_gelu(d, x);
-  if constexpr (F == function::relu) {
-    const auto number = hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), x);
-    return hn::IfThenElse(hn::IsNaN(x), hn::Set(d, NAN), number);
-  }
-  if constexpr (F == function::abs) return hn::IfThenElse(hn::IsNaN(x), x, hn::Abs(x));
-  if constexpr (F == function::clip) {
-    const auto low = hn::Set(d, alpha);
-    const auto high = hn::Set(d, beta);
-    const auto above = hn::IfThenElse(hn::Le(x, low), low, x);
-    return hn::IfThenElse(hn::Ge(above, high), high, above);
-  }
   if constexpr (F == function::asinh) return hn::Asinh(d, x);
   if constexpr (F == function::acosh) {
     return hn::IfThenElse(hn::Ge(x, hn::Set(d, 1.0F)), hn::Acosh(d, x), hn::Set(d, NAN));
@@ -237,12 +222,12 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
   constexpr auto range = vector_range(F);
   const float alpha = function.alpha;
   const float beta = function.beta;
-  if constexpr (is_total(F)) {
+  if constexpr (is_arithmetic(F)) {
     const hn::ScalableTag<float> d;
     constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
     std::int64_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(vector_apply<F>(d, hn::LoadU(d, x + i), alpha, beta), d, y + i);
+      hn::StoreU(arithmetic<F>(d, hn::LoadU(d, x + i), alpha, beta), d, y + i);
     }
     for (; i < count; ++i) y[i] = apply(F, x[i], alpha, beta);
   } else if constexpr (range.is_empty()) {

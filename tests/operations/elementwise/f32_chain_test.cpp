@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of f32 whose values stay in registers, with each kind of vectors that the processor
+// has, beside the loops that compute them one by one.
+#include "operations/elementwise/f32_chain.hpp"
+
+#include "operations/elementwise/f32_arithmetic.hpp"
+#include "operations/elementwise/f32_loops.hpp"
+#include "tests/operations/every_vector_target.hpp"
+#include "tests/support/seed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using namespace operations;
+using host::f32_operands;
+using host::f32_step;
+using host::is_arithmetic;
+
+class f32_chain : public ::testing::Test {
+ protected:
+  std::int64_t between(std::int64_t first, std::int64_t last) {
+    return std::uniform_int_distribution(first, last)(random_);
+  }
+  /// Counts around whole tiles, and larger ones.
+  std::int64_t count() { return between(0, 3) == 0 ? between(100, 400) : between(0, 140); }
+  std::vector<float> floats(std::int64_t size) {
+    std::vector<float> all(static_cast<std::size_t>(size));
+    for (auto& value : all) {
+      const auto kind = between(0, 7);
+      value = kind == 0   ? std::bit_cast<float>(static_cast<std::uint32_t>(random_()))
+              : kind == 1 ? std::copysign(0.0F, static_cast<float>(between(-1, 0)))
+                          : std::uniform_real_distribution<float>(-4, 4)(random_);
+    }
+    return all;
+  }
+  unary_function any_unary() {
+    while (true) {
+      const auto f = static_cast<unary_function>(between(0, unary_function_count - 1));
+      if (is_arithmetic(f)) return f;
+    }
+  }
+  binary_function any_binary() {
+    while (true) {
+      const auto f = static_cast<binary_function>(between(0, binary_function_count - 1));
+      if (is_arithmetic(f)) return f;
+    }
+  }
+  /// A step with operands among `values`.
+  f32_step any_step(const std::vector<std::vector<float>>& values) {
+    const auto address = [&] {
+      return values[static_cast<std::size_t>(between(0, std::ssize(values) - 1))].data();
+    };
+    f32_step step{.alpha = -1.5F, .beta = 2.25F};
+    switch (between(0, 2)) {
+      case 0:
+        step.kind = f32_step::action::unary;
+        step.unary = any_unary();
+        break;
+      case 1:
+        step.kind = f32_step::action::binary;
+        step.binary = any_binary();
+        step.operands = static_cast<f32_operands>(between(0, host::f32_operands_count - 1));
+        if (step.operands == f32_operands::registers_and_memory ||
+            step.operands == f32_operands::memory_and_registers) {
+          step.a = address();
+        }
+        break;
+      default:
+        step.kind = f32_step::action::affine;
+        if (between(0, 1) == 0) step.a = address();
+        if (between(0, 1) == 0) step.b = address();
+    }
+    return step;
+  }
+  /// Computes a step with the loops over memory.
+  static void compute_alone(const f32_step& step, std::vector<float>& x) {
+    const auto n = std::ssize(x);
+    const std::vector<float> numbers(x.size(), step.alpha);
+    const float* const other = step.a != nullptr ? step.a : numbers.data();
+    float* const y = x.data();
+    switch (step.kind) {
+      case f32_step::action::load:
+        std::copy_n(step.a, n, y);
+        break;
+      case f32_step::action::store:
+        std::copy_n(y, n, step.y);
+        break;
+      case f32_step::action::unary:
+        host::unary_f32({step.unary, step.alpha, step.beta}, y, n, y);
+        break;
+      case f32_step::action::binary:
+        if (step.operands == f32_operands::memory_and_registers ||
+            step.operands == f32_operands::number_and_registers) {
+          host::binary_f32(step.binary, other, y, n, y);
+        } else {
+          const bool is_twice = step.operands == f32_operands::registers_twice;
+          host::binary_f32(step.binary, y, is_twice ? y : other, n, y);
+        }
+        break;
+      case f32_step::action::affine:
+        host::affine_f32({step.alpha, step.beta}, y, step.a, step.b, n, y);
+        break;
+    }
+  }
+  /// Equal bits, or two NaN.
+  static bool same(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+           (std::isnan(a) && std::isnan(b));
+  }
+
+ private:
+  std::mt19937_64 random_ = make_generator();
+};
+
+TEST_F(f32_chain, gives_the_bits_of_its_functions) {
+  for (int round = 0; round < 300; ++round) {
+    const auto n = count();
+    // Later steps may read and replace what earlier ones store.
+    std::vector<std::vector<float>> values;
+    for (int k = 0; k < 4; ++k) values.push_back(floats(n));
+    const auto before = values;
+    std::vector<f32_step> steps{{.kind = f32_step::action::load, .a = values[0].data()}};
+    for (auto rest = between(0, 9); rest > 0; --rest) {
+      steps.push_back(any_step(values));
+      if (between(0, 3) == 0) {
+        auto& target = values[static_cast<std::size_t>(between(0, 3))];
+        steps.push_back({.kind = f32_step::action::store, .y = target.data()});
+      }
+      if (between(0, 9) == 0) {
+        steps.push_back({.kind = f32_step::action::load, .a = values[3].data()});
+      }
+    }
+    steps.push_back({.kind = f32_step::action::store, .y = values[1].data()});
+    for_each_vector_target([&] {
+      for (std::size_t k = 0; k < values.size(); ++k)
+        values[k].assign(before[k].begin(), before[k].end());
+      std::vector<float> x(static_cast<std::size_t>(n));
+      for (const auto& step : steps) compute_alone(step, x);
+      const auto expected = values;
+      for (std::size_t k = 0; k < values.size(); ++k)
+        values[k].assign(before[k].begin(), before[k].end());
+      host::compute_chain(steps, n);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        for (std::size_t i = 0; i < values[k].size(); ++i) {
+          ASSERT_TRUE(same(values[k][i], expected[k][i]))
+              << std::hexfloat << values[k][i] << " instead of " << expected[k][i] << " of " << k
+              << " at " << i << " of " << n;
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
