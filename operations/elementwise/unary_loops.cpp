@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "operations/elementwise/unary_loops.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
+#include "operations/elementwise/exponential-inl.hpp"
 #include "operations/elementwise/f32_arithmetic-inl.hpp"
 
 #include <hwy/contrib/math/math-inl.h>
@@ -88,16 +89,15 @@ template <class D, class V>
 HWY_INLINE V inside_unit(D d, V x, V result) {
   return hn::IfThenElse(hn::Le(hn::Abs(x), hn::Set(d, 1.0F)), result, hn::Set(d, NAN));
 }
+/// The logistic function from -87.33 to 87.33.
 template <class D, class V>
 HWY_INLINE V vector_logistic(D d, V x) {
   const auto one = hn::Set(d, 1.0F);
-  const auto e = hn::Exp(d, hn::Neg(hn::Abs(x)));
-  const auto numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
-  return hn::Div(numerator, hn::Add(one, e));
+  return hn::Div(one, hn::Add(one, exponential(d, hn::Neg(x))));
 }
 template <class D, class V>
 HWY_INLINE V vector_softplus(D d, V x) {
-  return hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));
+  return hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, exponential(d, hn::Neg(hn::Abs(x)))));
 }
 template <class D, class V>
 HWY_INLINE V vector_elu(D d, V x, float alpha) {
@@ -117,7 +117,7 @@ HWY_INLINE V vector_exp2(D d, V x) {
   const hn::RebindToSigned<D> integers;
   const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
   const auto fraction = hn::Sub(x, hn::ConvertTo(d, n));
-  return hn::Mul(scale, hn::Exp(d, hn::Mul(fraction, hn::Set(d, 0.69314718F))));
+  return hn::Mul(scale, exponential(d, hn::Mul(fraction, hn::Set(d, 0.69314718F))));
 }
 /// c[0] + c[1] · x + …
 template <std::size_t Count, class D, class V>
@@ -141,35 +141,52 @@ HWY_INLINE V vector_erf(D d, V x) {
   const auto t = hn::Abs(x);
   const auto near = hn::Mul(t, polynomial(d, hn::Mul(t, t), p));
   const auto exponent = polynomial(d, hn::Min(t, hn::Set(d, 4.0F)), q);
-  const auto far = hn::Sub(one, hn::Exp(d, hn::Neg(exponent)));
+  const auto far = hn::Sub(one, exponential(d, hn::Neg(exponent)));
   return hn::CopySign(hn::IfThenElse(hn::Le(t, one), near, far), x);
 }
 
 /// x · Φ(x) as max(x, 0) - t · 2^q(t) with t = |x|, as `normal_gate` computes it on a GPU. 2^f of
-/// the fraction f is its Taylor series. From 15 on, and where 2^q is subnormal, the product is 0.
+/// the fraction f is a polynomial with the least relative error. Where 2^q would be subnormal, the
+/// product is 0: from t = 11.3 on, where q is -127.
 template <class D, class V>
 HWY_INLINE V vector_gelu(D d, V x) {
   constexpr std::array<float, 9> q{-1.0F,           -1.1511106F,    -0.45914835F,
                                    -5.27079645e-2F, 7.39955537e-3F, -4.07614657e-4F,
                                    -7.21922076e-5F, 1.56106949e-5F, -9.0596121e-7F};
-  constexpr std::array<float, 7> powers{1.0F,           0.693147181F,   0.240226507F,
-                                        0.0555041087F,  0.00961812911F, 0.00133335581F,
-                                        0.000154035304F};
-  const auto t = hn::Min(hn::Abs(x), hn::Set(d, 15.0F));
-  const auto exponent = hn::Max(polynomial(d, t, q), hn::Set(d, -127.0F));
-  const auto n = hn::NearestInt(exponent);
+  constexpr std::array<float, 6> powers{1.0F,          0.693147004F,   0.240222454F,
+                                        0.0555071123F, 0.00967139471F, 0.00132695935F};
+  const auto t = hn::Min(hn::Abs(x), hn::Set(d, 11.3F));
+  const auto exponent = polynomial(d, t, q);
+  // As in `scaled_exponential`.
+  const auto rounding = hn::Set(d, 12582912.0F + 127);
+  const auto shifted = hn::Add(exponent, rounding);
   const hn::RebindToSigned<D> integers;
-  const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(integers, 127))));
-  const auto fraction = hn::Sub(exponent, hn::ConvertTo(d, n));
+  const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted)));
+  const auto fraction = hn::Sub(exponent, hn::Sub(shifted, rounding));
   const auto tail = hn::Mul(scale, polynomial(d, fraction, powers));
   return hn::NegMulAdd(t, tail, hn::Max(x, hn::Zero(d)));
+}
+
+/// Up to 0.625, x + x³ · P(x²) with the polynomial of Cephes (Moshier, 1989); then
+/// 1 - 2 / (exp(2 · |x|) + 1). From 10 on, the result is 1.
+template <class D, class V>
+HWY_INLINE V vector_tanh(D d, V x) {
+  constexpr std::array<float, 5> p{-0.333332819422F, 0.133314422036F, -0.0537397155531F,
+                                   0.0206390887954F, -0.00570498872745F};
+  const auto one = hn::Set(d, 1.0F);
+  const auto t = hn::Min(hn::Abs(x), hn::Set(d, 10.0F));
+  const auto square = hn::Mul(t, t);
+  const auto near = hn::MulAdd(hn::Mul(t, square), polynomial(d, square, p), t);
+  const auto power = exponential(d, hn::Add(t, t));
+  const auto far = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(power, one)));
+  return hn::CopySign(hn::IfThenElse(hn::Le(t, hn::Set(d, 0.625F)), near, far), x);
 }
 
 /// The function of arguments in `vector_range`.
 template <unary_function F, class D, class V>
 HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
   using function = unary_function;
-  if constexpr (F == function::exp) return hn::Exp(d, x);
+  if constexpr (F == function::exp) return exponential(d, x);
   if constexpr (F == function::exp2) return vector_exp2(d, x);
   if constexpr (F == function::expm1) return with_zeros(d, x, hn::Expm1(d, x));
   if constexpr (F == function::log) return with_pole(d, x, hn::Log(d, x));
@@ -186,10 +203,10 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   if constexpr (F == function::sinh) return hn::Sinh(d, x);
   if constexpr (F == function::cosh) {
     const auto half = hn::Set(d, 0.5F);
-    const auto e = hn::Exp(d, hn::Abs(x));
+    const auto e = exponential(d, hn::Abs(x));
     return hn::Add(hn::Mul(half, e), hn::Div(half, e));
   }
-  if constexpr (F == function::tanh) return hn::Tanh(d, x);
+  if constexpr (F == function::tanh) return vector_tanh(d, x);
   if constexpr (F == function::erf) return vector_erf(d, x);
   if constexpr (F == function::gelu) return vector_gelu(d, x);
   if constexpr (F == function::asinh) return hn::Asinh(d, x);
@@ -203,10 +220,13 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   }
   if constexpr (F == function::sigmoid) return vector_logistic(d, x);
   if constexpr (F == function::silu) {
-    return hn::Mul(x, vector_logistic(d, hn::Mul(hn::Set(d, alpha), x)));
+    // Beyond these bounds, the result is x or 0 by the measure of x.
+    const auto u = hn::Mul(hn::Set(d, alpha), x);
+    const auto bounded = hn::Min(hn::Max(u, hn::Set(d, -87.0F)), hn::Set(d, 87.0F));
+    return hn::Mul(x, vector_logistic(d, bounded));
   }
   if constexpr (F == function::softplus) return vector_softplus(d, x);
-  if constexpr (F == function::mish) return hn::Mul(x, hn::Tanh(d, vector_softplus(d, x)));
+  if constexpr (F == function::mish) return hn::Mul(x, vector_tanh(d, vector_softplus(d, x)));
   if constexpr (F == function::gelu_tanh) {
     const auto cube = hn::Mul(hn::Mul(x, x), x);
     const auto u = hn::Add(x, hn::Mul(hn::Set(d, 0.044715F), cube));
@@ -215,6 +235,39 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   if constexpr (F == function::elu) return vector_elu(d, x, alpha);
   if constexpr (F == function::selu) return hn::Mul(hn::Set(d, beta), vector_elu(d, x, alpha));
   return x;
+}
+
+template <unary_function F, class D, class V>
+HWY_INLINE auto is_inside(D d, V x) {
+  constexpr auto range = vector_range(F);
+  if constexpr (range.low == -range.high) return hn::Le(hn::Abs(x), hn::Set(d, range.high));
+  return hn::And(hn::Ge(x, hn::Set(d, range.low)), hn::Le(x, hn::Set(d, range.high)));
+}
+/// Functions that need no conversions to integers, and that are computed for several vectors at
+/// once: a processor cannot look far enough ahead to compute the next vectors meanwhile.
+[[nodiscard]] constexpr bool is_frequent(unary_function f) noexcept {
+  using function = unary_function;
+  return f == function::exp || f == function::sigmoid || f == function::silu ||
+         f == function::tanh || f == function::erf || f == function::gelu ||
+         f == function::gelu_tanh;
+}
+/// Stores the first `count` results, those of arguments outside of the range from the function of
+/// one element.
+template <unary_function F, class V>
+HWY_NOINLINE void store_checked(const unary_map<float>& function, V x, V result, std::int64_t count,
+                                float* y) {
+  constexpr auto range = vector_range(F);
+  const floats d;
+  std::array<float, static_cast<std::size_t>(float_lanes)> arguments;
+  std::array<float, static_cast<std::size_t>(float_lanes)> results;
+  hn::StoreU(x, d, arguments.data());
+  hn::StoreU(result, d, results.data());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float argument = arguments[static_cast<std::size_t>(i)];
+    const bool holds = argument >= range.low && argument <= range.high;
+    y[i] = holds ? results[static_cast<std::size_t>(i)]
+                 : apply(F, argument, function.alpha, function.beta);
+  }
 }
 
 template <unary_function F>
@@ -235,28 +288,40 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
     for (std::int64_t i = 0; i < count; ++i) y[i] = apply(F, x[i], alpha, beta);
   } else {
     const hn::ScalableTag<float> d;
-    constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
-    std::array<float, static_cast<std::size_t>(lanes)> arguments{};
-    std::array<float, static_cast<std::size_t>(lanes)> results{};
-    for (std::int64_t i = 0; i < count; i += lanes) {
-      const auto rest = std::min(lanes, count - i);
-      if (rest < lanes) std::copy_n(x + i, rest, arguments.begin());
-      const auto v = hn::LoadU(d, rest < lanes ? arguments.data() : x + i);
-      const auto is_inside =
-          hn::And(hn::Ge(v, hn::Set(d, range.low)), hn::Le(v, hn::Set(d, range.high)));
-      // Outside of the range, conversions to integers may overflow.
-      const auto result = vector_apply<F>(d, hn::IfThenElseZero(is_inside, v), alpha, beta);
-      if (rest == lanes && hn::AllTrue(d, is_inside)) {
-        hn::StoreU(result, d, y + i);
-        continue;
+    std::int64_t i = 0;
+    if constexpr (is_frequent(F)) {
+      const auto f = [&](auto v) {
+        return vector_apply<F>(d, v, alpha, beta);
+      };
+      for (; i + tile_size <= count; i += tile_size) {
+        const auto arguments = load_tile(x + i);
+        const auto results = map_tile(f, arguments);
+        const auto first = hn::And(is_inside<F>(d, arguments.v0), is_inside<F>(d, arguments.v1));
+        const auto second = hn::And(is_inside<F>(d, arguments.v2), is_inside<F>(d, arguments.v3));
+        if (HWY_LIKELY(hn::AllTrue(d, hn::And(first, second)))) {
+          store_tile(results, y + i);
+        } else {
+          store_checked<F>(function, arguments.v0, results.v0, float_lanes, y + i);
+          store_checked<F>(function, arguments.v1, results.v1, float_lanes, y + i + float_lanes);
+          store_checked<F>(function, arguments.v2, results.v2, float_lanes,
+                           y + i + 2 * float_lanes);
+          store_checked<F>(function, arguments.v3, results.v3, float_lanes,
+                           y + i + 3 * float_lanes);
+        }
       }
-      hn::StoreU(v, d, arguments.data());
-      hn::StoreU(result, d, results.data());
-      for (std::int64_t j = 0; j < rest; ++j) {
-        const auto k = static_cast<std::size_t>(j);
-        const float argument = arguments[k];
-        const bool holds = argument >= range.low && argument <= range.high;
-        y[i + j] = holds ? results[k] : apply(F, argument, alpha, beta);
+    }
+    std::array<float, static_cast<std::size_t>(float_lanes)> arguments{};
+    for (; i < count; i += float_lanes) {
+      const auto rest = std::min(float_lanes, count - i);
+      if (rest < float_lanes) std::copy_n(x + i, rest, arguments.begin());
+      const auto v = hn::LoadU(d, rest < float_lanes ? arguments.data() : x + i);
+      const auto inside = is_inside<F>(d, v);
+      // Outside of the range, conversions to integers may overflow.
+      const auto result = vector_apply<F>(d, hn::IfThenElseZero(inside, v), alpha, beta);
+      if (rest == float_lanes && hn::AllTrue(d, inside)) {
+        hn::StoreU(result, d, y + i);
+      } else {
+        store_checked<F>(function, v, result, rest, y + i);
       }
     }
   }

@@ -188,6 +188,38 @@ TEST_F(f32_loops, unary_functions) {
   }
 }
 
+// Vectors without an argument that takes the function of one element.
+TEST_F(f32_loops, unary_functions_of_small_numbers) {
+  using function = unary_function;
+  for (const auto f : {function::exp, function::exp2, function::cosh, function::sigmoid,
+                       function::silu, function::softplus, function::mish, function::erf,
+                       function::gelu, function::gelu_tanh, function::tanh, function::elu}) {
+    const auto bound = bound_of(f, element_type::f32, error_bounds());
+    many_times([&] {
+      const auto n = between(0, 700);
+      // With a large parameter, silu takes the exponential of numbers beyond its range.
+      const float alpha = between(0, 1) == 0 ? 1.0F : 1.75F;
+      const unary_map<float> map(f, alpha, 0);
+      const float largest = f == unary_function::gelu_tanh || between(0, 1) == 0 ? 9.0F : 86.0F;
+      auto x = finite_floats(n);
+      for (auto& value : x) value *= largest / 400;
+      for_each_vector_target([&] {
+        std::vector<float> y(x.size());
+        host::unary_f32(map, x.data(), n, y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const auto expected = real_reference(f, x[i], map.alpha, map.beta);
+          ASSERT_TRUE(is_near(element_type::f32, y[i], expected, bound,
+                              is_relative_to_argument(f) ? x[i] : 0))
+              << static_cast<int>(f) << " of " << std::hexfloat << x[i] << " is " << y[i];
+          float alone = 0;
+          host::unary_f32(map, &x[i], 1, &alone);
+          ASSERT_TRUE(same(y[i], alone)) << "element " << i << " of " << n;
+        }
+      });
+    });
+  }
+}
+
 TEST_F(f32_loops, affine) {
   many_times([&] {
     const auto n = count();
