@@ -5,6 +5,7 @@
 #include "operations/dnn/softmax_columns.hpp"
 #include "operations/dnn/typed_row_loops.hpp"
 #include "operations/elementwise/host_loop.hpp"
+#include "operations/elementwise/streamed_stores.hpp"
 
 #include <algorithm>
 #include <array>
@@ -61,7 +62,9 @@ class row_computation {
         elements_(elements),
         addresses_(addresses),
         is_flat_(has_flat_rows(call)),
-        lie_beside_(lie_beside(call)) {
+        lie_beside_(lie_beside(call)),
+        streams_(is_direct() && call.count >= least_streamed && addresses.y != addresses.x &&
+                 is_streamed(call.rows * call.count * static_cast<std::int64_t>(sizeof(T)))) {
     std::int64_t step = 1;
     for (int d = elements.rank - 1; d >= 0; --d) {
       is_beside_ = is_beside_ && elements.strides[2][d] == step;
@@ -90,6 +93,10 @@ class row_computation {
       for (int k = 0; k < 3; ++k) row.offsets[k] += group * step(k);
     }
   }
+  /// Called after the last line.
+  void finish() const {
+    if (streams_) finish_streams();
+  }
 
  private:
   using loops = row_loops<T>;
@@ -98,6 +105,9 @@ class row_computation {
     std::int64_t offset = -1;
     std::vector<T> values;
   };
+  /// The elements of a row that is stored past the caches: shorter rows gain nothing.
+  static constexpr std::int64_t least_streamed = 2048;
+
   /// Some elements of rows that lie side by side: a cache line of each row. Written one by one, the
   /// elements of many rows would lie on as many pages.
   struct beside_tile {
@@ -164,10 +174,12 @@ class row_computation {
   /// @param offset that of the parameters
   void compute_row(const T* x, T* y, std::int64_t offset) {
     row_map<T> map;
+    map.is_streamed = streams_;
     const T* source = x;
     switch (call_.kind) {
       case normalization::softmax:
         map.factor = static_cast<T>(1.0 / loops::exponentials(x, call_.count, largest(x), y));
+        map.is_streamed = false;
         source = y;
         break;
       case normalization::log_softmax:
@@ -176,10 +188,15 @@ class row_computation {
             static_cast<T>(std::log(loops::exponentials(x, call_.count, map.shift, nullptr)));
         break;
       case normalization::layer:
-        map.shift = static_cast<T>(loops::sum(x, call_.count) / static_cast<double>(call_.count));
-        [[fallthrough]];
+        // Near enough to the mean for most rows, so that they are read once less.
+        map.shift = mean_of(x, std::min<std::int64_t>(call_.count, 64));
+        if (!set_deviation(x, map)) {
+          map.shift = mean_of(x, call_.count);
+          (void)set_deviation(x, map);
+        }
+        break;
       case normalization::rms:
-        set_deviation(x, map);
+        (void)set_deviation(x, map);
         break;
       case normalization::batch:
         map.shift = load<T>(call_.type, addresses_.mean, offset);
@@ -201,18 +218,27 @@ class row_computation {
   [[nodiscard]] T factor_of(double variance) const {
     return static_cast<T>(1.0 / std::sqrt(variance + call_.epsilon));
   }
-  void set_deviation(const T* x, row_map<T>& map) const {
+  [[nodiscard]] static T mean_of(const T* x, std::int64_t count) {
+    return static_cast<T>(loops::sum(x, count) / static_cast<double>(count));
+  }
+  /// @return whether the shift is near enough to the mean for an exact variance: as near as most
+  ///     elements
+  bool set_deviation(const T* x, row_map<T>& map) const {
     const auto sums = loops::deviations(x, call_.count, map.shift);
     const auto count = static_cast<double>(call_.count);
     double variance = sums.squares / count;
+    bool is_near = true;
     if (call_.kind == normalization::layer) {
-      // What the rounding of the mean has left; Chan, Golub and LeVeque, 1983.
+      // What the shift has left of the mean; Chan, Golub and LeVeque, 1983.
       const double residual = sums.differences / count;
       map.residual = static_cast<T>(residual);
       variance -= residual * residual;
       if (variance < 0) variance = 0;
+      // The squares of differences from a distant shift overflow first.
+      is_near = std::isfinite(variance) && residual * residual <= variance;
     }
     map.factor = factor_of(variance);
+    return is_near;
   }
 
   T* memory(std::vector<T>& row) const {
@@ -290,6 +316,7 @@ class row_computation {
   const normalize_addresses& addresses_;
   bool is_flat_;
   bool lie_beside_;  // the rows
+  bool streams_;     // rows past the caches
   bool is_beside_ = true;
   std::int64_t repetitions_ = 1;
   std::vector<T> inputs_;
@@ -331,6 +358,7 @@ void compute_rows(const normalize_call& call, const normalize_addresses& address
         row_computation<T> computation(call, elements, addresses);
         for_each_line(part, origin,
                       [&](const map_position<3>& line) { computation.compute_line(part, line); });
+        computation.finish();
       });
 }
 

@@ -7,11 +7,14 @@
 #define HWY_TARGET_INCLUDE "operations/dnn/row_loops.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
-#include <hwy/contrib/math/math-inl.h>
+#include "operations/elementwise/exponential-inl.hpp"
+#include "operations/elementwise/f32_arithmetic-inl.hpp"
+
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
@@ -20,45 +23,81 @@ namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements that are added in f32 before their sum is added in f64.
-constexpr std::int64_t sum_block = 256;
+/// Elements that are added in f32 before their sum is added in f64. Few for all sizes of vectors,
+/// so that sums of large numbers do not overflow.
+constexpr std::int64_t sum_block = std::max<std::int64_t>(tile_size, 256);
 
-/// exp(x) of numbers that are not positive, and of NaN.
-template <class D, class V>
-HWY_INLINE V exponential(D d, V x) {
-  // Below, the result is 0, and the conversion to an integer inside of exp would overflow.
-  const auto lowest = hn::Set(d, -104.0F);
-  const auto is_small = hn::Lt(x, lowest);
-  const auto is_nan = hn::IsNaN(x);
-  const auto argument = hn::IfThenElse(hn::Or(is_small, is_nan), lowest, x);
-  return hn::IfThenElse(is_nan, x, hn::IfThenZeroElse(is_small, hn::Exp(d, argument)));
+/// Brings elements of the next row near, at the place of a tile, while this row is computed: those
+/// of x to read and those of y to write. It may be beyond the end of memory, which is no error.
+///@{
+template <int Locality>
+HWY_INLINE void fetch_source(const float* x) {
+  constexpr std::int64_t line = 64 / sizeof(float);
+  for (std::int64_t k = 0; k < tile_size; k += line) __builtin_prefetch(x + k, 0, Locality);
+}
+template <int Locality>
+HWY_INLINE void fetch_target(const float* y) {
+  constexpr std::int64_t line = 64 / sizeof(float);
+  for (std::int64_t k = 0; k < tile_size; k += line) __builtin_prefetch(y + k, 1, Locality);
+}
+///@}
+HWY_INLINE double sum_of(const tile& sums) {
+  const auto sum = hn::Add(hn::Add(sums.v0, sums.v1), hn::Add(sums.v2, sums.v3));
+  return static_cast<double>(hn::GetLane(hn::SumOfLanes(floats(), sum)));
+}
+HWY_INLINE tile add_tiles(const tile& x, const tile& y) {
+  return map_tiles([](auto a, auto b) { return hn::Add(a, b); }, x, y);
 }
 
-double exponentials_f32(const float* x, std::int64_t count, float shift, float* y) {
-  const hn::ScalableTag<float> d;
-  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+template <bool IsStored>
+HWY_INLINE double exponentials(const float* x, std::int64_t count, float shift,
+                               [[maybe_unused]] float* y) {
+  const floats d;
   const auto subtracted = hn::Set(d, shift);
+  const auto power = [&](auto v) {
+    return exponential_below_one(d, hn::Sub(v, subtracted));
+  };
   double total = 0;
   std::int64_t i = 0;
-  while (i + lanes <= count) {
-    auto sums = hn::Zero(d);
-    const auto end = std::min(count - lanes, i + sum_block - 1);
-    for (; i <= end; i += lanes) {
-      const auto power = exponential(d, hn::Sub(hn::LoadU(d, x + i), subtracted));
-      if (y != nullptr) hn::StoreU(power, d, y + i);
-      sums = hn::Add(sums, power);
+  while (i + tile_size <= count) {
+    auto sums = repeated(0);
+    const auto end = std::min(count - tile_size, i + sum_block - 1);
+    for (; i <= end; i += tile_size) {
+      fetch_source<IsStored ? 3 : 2>(x + i + count);
+      if constexpr (IsStored) fetch_target<3>(y + i + count);
+      const auto powers = map_tile(power, load_tile(x + i));
+      if constexpr (IsStored) store_tile(powers, y + i);
+      sums = add_tiles(sums, powers);
     }
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums)));
+    total += sum_of(sums);
   }
-  const auto rest = static_cast<std::size_t>(count - i);
-  if (rest == 0) return total;
-  std::array<float, static_cast<std::size_t>(lanes)> last;
-  last.fill(shift);
-  std::copy_n(x + i, rest, last.begin());
-  hn::StoreU(exponential(d, hn::Sub(hn::LoadU(d, last.data()), subtracted)), d, last.data());
-  if (y != nullptr) std::copy_n(last.begin(), rest, y + i);
-  for (std::size_t k = 0; k < rest; ++k) total += static_cast<double>(last[k]);
+  std::array<float, static_cast<std::size_t>(float_lanes)> last;
+  for (; i < count; i += float_lanes) {
+    const auto rest = static_cast<std::size_t>(std::min(count - i, float_lanes));
+    last.fill(shift);
+    std::copy_n(x + i, rest, last.begin());
+    hn::StoreU(power(hn::LoadU(d, last.data())), d, last.data());
+    if constexpr (IsStored) std::copy_n(last.begin(), rest, y + i);
+    for (std::size_t k = 0; k < rest; ++k) total += static_cast<double>(last[k]);
+  }
   return total;
+}
+double exponentials_f32(const float* x, std::int64_t count, float shift, float* y) {
+  return y != nullptr ? exponentials<true>(x, count, shift, y)
+                      : exponentials<false>(x, count, shift, y);
+}
+
+float largest_number_f32(const float* x, std::int64_t count) {
+  const floats d;
+  auto all = repeated(-HUGE_VALF);
+  std::int64_t i = 0;
+  for (; i + tile_size <= count; i += tile_size) {
+    all = map_tiles([](auto a, auto b) { return hn::Max(a, b); }, load_tile(x + i), all);
+  }
+  auto result =
+      hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(all.v0, all.v1), hn::Max(all.v2, all.v3))));
+  for (; i < count; ++i) result = x[i] > result ? x[i] : result;
+  return result;
 }
 
 /// The first `count` numbers at `x`, at most those of a vector, and zeros.
@@ -112,7 +151,8 @@ HWY_INLINE void add_exponentials(const float* x, std::int64_t x_distance, std::i
     const auto shift = load_some(d, shifts + i, last);
     auto sum = hn::Zero(d);
     for (int k = 0; k < Rows; ++k) {
-      const auto power = exponential(d, hn::Sub(load_some(d, x + k * x_distance + i, last), shift));
+      const auto power =
+          exponential_below_one(d, hn::Sub(load_some(d, x + k * x_distance + i, last), shift));
       if (y != nullptr) store_lanes(d, power, first, last, y + k * y_distance + i);
       sum = hn::Add(sum, power);
     }
@@ -146,30 +186,26 @@ void exponentials_of_columns_f32(const host::f32_rows& x, std::int64_t count, co
 }
 
 host::deviation_sums deviations_f32(const float* x, std::int64_t count, float shift) {
-  const hn::ScalableTag<float> d;
-  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
-  const auto subtracted = hn::Set(d, shift);
+  const auto subtracted = hn::Set(floats(), shift);
+  const auto subtract = [&](auto v) {
+    return hn::Sub(v, subtracted);
+  };
   host::deviation_sums total;
   std::int64_t i = 0;
-  while (i + 2 * lanes <= count) {
-    auto differences = hn::Zero(d);
-    auto other_differences = hn::Zero(d);
-    auto squares = hn::Zero(d);
-    auto other_squares = hn::Zero(d);
-    const auto end = std::min(count - 2 * lanes, i + sum_block - 1);
-    for (; i <= end; i += 2 * lanes) {
-      const auto a = hn::Sub(hn::LoadU(d, x + i), subtracted);
-      const auto b = hn::Sub(hn::LoadU(d, x + i + lanes), subtracted);
-      differences = hn::Add(differences, a);
-      other_differences = hn::Add(other_differences, b);
-      squares = hn::MulAdd(a, a, squares);
-      other_squares = hn::MulAdd(b, b, other_squares);
+  while (i + tile_size <= count) {
+    auto differences = repeated(0);
+    auto squares = repeated(0);
+    const auto end = std::min(count - tile_size, i + sum_block - 1);
+    for (; i <= end; i += tile_size) {
+      const auto terms = map_tile(subtract, load_tile(x + i));
+      differences = add_tiles(differences, terms);
+      squares.v0 = hn::MulAdd(terms.v0, terms.v0, squares.v0);
+      squares.v1 = hn::MulAdd(terms.v1, terms.v1, squares.v1);
+      squares.v2 = hn::MulAdd(terms.v2, terms.v2, squares.v2);
+      squares.v3 = hn::MulAdd(terms.v3, terms.v3, squares.v3);
     }
-    const auto sum_of = [&](auto one, auto other) {
-      return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(one, other))));
-    };
-    total.differences += sum_of(differences, other_differences);
-    total.squares += sum_of(squares, other_squares);
+    total.differences += sum_of(differences);
+    total.squares += sum_of(squares);
   }
   for (; i < count; ++i) {
     const auto difference = static_cast<double>(x[i]) - static_cast<double>(shift);
@@ -179,34 +215,75 @@ host::deviation_sums deviations_f32(const float* x, std::int64_t count, float sh
   return total;
 }
 
-template <class Scale, class Bias>
+template <bool HasScale, bool HasBias, bool IsStreamed>
 HWY_INLINE void map_row(const host::row_map<float>& map, const float* x, std::int64_t count,
-                        float* y, const Scale& scale, const Bias& bias) {
-  const float shift = map.shift;
-  const float residual = map.residual;
-  const float factor = map.factor;
-  SLUICE_INDEPENDENT
-  for (std::int64_t i = 0; i < count; ++i) {
-    y[i] = (x[i] - shift - residual) * factor * scale(i) + bias(i);
+                        float* y) {
+  const floats d;
+  const auto shift = hn::Set(d, map.shift);
+  const auto residual = hn::Set(d, map.residual);
+  const auto factor = hn::Set(d, map.factor);
+  const auto normalize = [&](auto v) {
+    return hn::Mul(hn::Sub(hn::Sub(v, shift), residual), factor);
+  };
+  const auto constant_scale = repeated(map.constant_scale);
+  const auto constant_bias = repeated(map.constant_bias);
+  std::int64_t i = 0;
+  for (; i + tile_size <= count; i += tile_size) {
+    const auto numbers = map_tile(normalize, load_tile(x + i));
+    const auto scale = HasScale ? load_tile(map.scale + i) : constant_scale;
+    const auto bias = HasBias ? load_tile(map.bias + i) : constant_bias;
+    const tile results{
+        hn::MulAdd(numbers.v0, scale.v0, bias.v0), hn::MulAdd(numbers.v1, scale.v1, bias.v1),
+        hn::MulAdd(numbers.v2, scale.v2, bias.v2), hn::MulAdd(numbers.v3, scale.v3, bias.v3)};
+    if constexpr (IsStreamed) {
+      stream_tile(results, y + i);
+    } else {
+      store_tile(results, y + i);
+    }
+  }
+  for (; i < count; ++i) {
+    const float scale = HasScale ? map.scale[i] : map.constant_scale;
+    const float bias = HasBias ? map.bias[i] : map.constant_bias;
+    y[i] = (x[i] - map.shift - map.residual) * map.factor * scale + bias;
   }
 }
+template <bool IsStreamed>
+HWY_INLINE void map_row(const host::row_map<float>& map, const float* x, std::int64_t count,
+                        float* y) {
+  if (map.scale != nullptr) {
+    map.bias != nullptr ? map_row<true, true, IsStreamed>(map, x, count, y)
+                        : map_row<true, false, IsStreamed>(map, x, count, y);
+  } else {
+    map.bias != nullptr ? map_row<false, true, IsStreamed>(map, x, count, y)
+                        : map_row<false, false, IsStreamed>(map, x, count, y);
+  }
+}
+/// Products without a sum, which would make -0 to +0.
+template <bool IsStreamed>
+HWY_INLINE void multiply_row(const float* x, std::int64_t count, float factor, float* y) {
+  std::int64_t i = 0;
+  if constexpr (IsStreamed) {
+    const auto factors = hn::Set(floats(), factor);
+    const auto multiply = [&](auto v) {
+      return hn::Mul(v, factors);
+    };
+    for (; i + tile_size <= count; i += tile_size) {
+      stream_tile(map_tile(multiply, load_tile(x + i)), y + i);
+    }
+  }
+  SLUICE_INDEPENDENT
+  for (; i < count; ++i) y[i] = x[i] * factor;
+}
 void map_row_f32(const host::row_map<float>& map, const float* x, std::int64_t count, float* y) {
-  const auto scale = [scales = map.scale](std::int64_t i) {
-    return scales[i];
-  };
-  const auto bias = [biases = map.bias](std::int64_t i) {
-    return biases[i];
-  };
-  const auto constant_scale = [value = map.constant_scale](std::int64_t) {
-    return value;
-  };
-  const auto constant_bias = [value = map.constant_bias](std::int64_t) {
-    return value;
-  };
-  if (map.scale != nullptr && map.bias != nullptr) return map_row(map, x, count, y, scale, bias);
-  if (map.scale != nullptr) return map_row(map, x, count, y, scale, constant_bias);
-  if (map.bias != nullptr) return map_row(map, x, count, y, constant_scale, bias);
-  map_row(map, x, count, y, constant_scale, constant_bias);
+  const bool is_streamed = map.is_streamed && is_stream_address(y);
+  if (map.only_multiplies()) {
+    is_streamed ? multiply_row<true>(x, count, map.factor, y)
+                : multiply_row<false>(x, count, map.factor, y);
+  } else if (is_streamed) {
+    map_row<true>(map, x, count, y);
+  } else {
+    map_row<false>(map, x, count, y);
+  }
 }
 
 void add_f64(const double* x, std::int64_t count, double* y) {
@@ -233,6 +310,7 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::operations {
 HWY_EXPORT(exponentials_f32);
 HWY_EXPORT(exponentials_of_columns_f32);
+HWY_EXPORT(largest_number_f32);
 HWY_EXPORT(deviations_f32);
 HWY_EXPORT(map_row_f32);
 HWY_EXPORT(add_f64);
@@ -247,6 +325,9 @@ using namespace operations;
 
 double exponentials_f32(const float* x, std::int64_t count, float shift, float* y) {
   return HWY_DYNAMIC_DISPATCH(exponentials_f32)(x, count, shift, y);
+}
+float largest_number_f32(const float* x, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(largest_number_f32)(x, count);
 }
 void exponentials_of_columns_f32(const f32_rows& x, std::int64_t count, const float* shifts,
                                  float* y, std::int64_t distance, double* sums) {

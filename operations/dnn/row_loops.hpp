@@ -17,6 +17,13 @@ namespace sluice::host {
 void exponentials_of_columns_f32(const f32_rows& x, std::int64_t count, const float* shifts,
                                  float* y, std::int64_t distance, double* sums);
 
+/// The largest of the x[i] that are numbers; -infinity if there are none. Processors without SSE
+/// may answer NaN if an x[i] is NaN.
+[[nodiscard]] float largest_number_f32(const float* x, std::int64_t count);
+
+/// The sum of the x[i], with the error of a few sums in f32.
+[[nodiscard]] double row_sum_f32(const float* x, std::int64_t count);
+
 /// The sums of x[i] - shift and of its square.
 struct deviation_sums {
   double differences = 0;
@@ -35,6 +42,15 @@ struct row_map {
   const T* bias = nullptr;
   T constant_scale = 1;
   T constant_bias = 0;
+  /// Whether y, which is not at the address of x, is stored past the caches. Other threads may read
+  /// it after `finish_streams`.
+  bool is_streamed = false;
+
+  /// Whether it is x[i] · factor.
+  [[nodiscard]] bool only_multiplies() const noexcept {
+    return shift == 0 && residual == 0 && scale == nullptr && bias == nullptr &&
+           constant_scale == 1 && constant_bias == 0;
+  }
 };
 void map_row_f32(const row_map<float>& map, const float* x, std::int64_t count, float* y);
 

@@ -15,6 +15,8 @@
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::operations::HWY_NAMESPACE {
@@ -47,6 +49,20 @@ HWY_INLINE void store_tile(const tile& x, float* y) {
   hn::StoreU(x.v1, d, y + float_lanes);
   hn::StoreU(x.v2, d, y + 2 * float_lanes);
   hn::StoreU(x.v3, d, y + 3 * float_lanes);
+}
+/// Whether `stream_tile` can store to an address.
+HWY_INLINE bool is_stream_address(const float* y) {
+  return reinterpret_cast<std::uintptr_t>(y) %
+             (static_cast<std::size_t>(float_lanes) * sizeof(float)) ==
+         0;
+}
+/// Stores past the caches; see `finish_streams`.
+HWY_INLINE void stream_tile(const tile& x, float* y) {
+  const floats d;
+  hn::Stream(x.v0, d, y);
+  hn::Stream(x.v1, d, y + float_lanes);
+  hn::Stream(x.v2, d, y + 2 * float_lanes);
+  hn::Stream(x.v3, d, y + 3 * float_lanes);
 }
 HWY_INLINE tile repeated(float number) {
   const auto v = hn::Set(floats(), number);

@@ -398,6 +398,30 @@ TEST_P(normalization_operation, masked_and_large_rows) {
   }
 }
 
+// Large results of the host device are stored past the caches. The first elements of each row are
+// far from its mean.
+TEST_P(normalization_operation, large_results) {
+  const std::int64_t count = 2048 + 37;
+  const extents shape{1100, count};
+  auto x = make_contiguous(element_type::f32, shape);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i < 100 ? 500.0F : static_cast<float>(i % 7) - 3;
+  }
+  x.set(values);
+  long double mean = 0;
+  for (const float value : values) mean += value;
+  mean /= static_cast<long double>(count);
+  long double variance = 0;
+  for (const float value : values) variance += (value - mean) * (value - mean);
+  variance /= static_cast<long double>(count);
+  expect_each(run(test_executor(), layer_norm{.x = x.view(), .epsilon = 0.25}),
+              [&](const extents& i, const number& y) {
+                const auto x_i = static_cast<long double>(values[static_cast<std::size_t>(i[1])]);
+                return std::abs(y.real() - (x_i - mean) / std::sqrt(variance + 0.25L)) < 1e-5L;
+              });
+}
+
 // The reciprocal of such a norm is infinite.
 TEST_P(normalization_operation, rows_of_the_smallest_numbers_become_zeros) {
   for (const std::int64_t p : {1, 2}) {

@@ -6,6 +6,7 @@
 #include "tests/support/seed.hpp"
 
 #include <gtest/gtest.h>
+#include <hwy/aligned_allocator.h>
 
 #include <algorithm>
 #include <cmath>
@@ -46,11 +47,12 @@ TEST_F(row_loops, exponentials) {
       EXPECT_NEAR(sum, static_cast<double>(total), static_cast<double>(total) * 1e-6) << n;
       EXPECT_EQ(host::exponentials_f32(x.data(), count, shift, nullptr), sum);
       for (std::size_t i = 0; i < n; ++i) {
-        const auto expected = std::exp(static_cast<long double>(x[i]) - shift);
-        // The rounding of the difference counts as often as its size says.
-        EXPECT_NEAR(y[i], static_cast<double>(expected),
-                    static_cast<double>(expected) * 1e-5 + 1e-44)
-            << x[i];
+        // The difference is rounded. Two units in the last place, or the least number.
+        const auto expected = static_cast<double>(std::exp(static_cast<long double>(x[i] - shift)));
+        EXPECT_NEAR(y[i], expected, expected * 0x1p-22 + 0x1p-149) << x[i];
+        if (std::isinf(x[i])) {
+          EXPECT_EQ(y[i], 0);
+        }
       }
     });
   }
@@ -137,6 +139,33 @@ TEST_F(row_loops, exponentials_of_nan) {
   }
 }
 
+TEST_F(row_loops, largest_numbers) {
+  for (const std::size_t n : counts) {
+    auto x = numbers(n, -3, 3);
+    const float largest = n > 0 ? *std::max_element(x.begin(), x.end()) : -INFINITY;
+    const std::vector<float> lowest(n, -INFINITY);
+    for_each_vector_target([&] {
+      const auto count = static_cast<std::int64_t>(n);
+      EXPECT_EQ(host::largest_number_f32(x.data(), count), largest) << n;
+      // With vectors of one element, which are never the best, the lowest number.
+      EXPECT_LE(host::largest_number_f32(lowest.data(), count),
+                std::numeric_limits<float>::lowest());
+    });
+  }
+}
+
+TEST_F(row_loops, sums) {
+  for (const std::size_t n : counts) {
+    const auto x = numbers(n, 99, 101);
+    long double sum = 0;
+    for (const float value : x) sum += value;
+    for_each_vector_target([&] {
+      EXPECT_NEAR(host::row_sum_f32(x.data(), static_cast<std::int64_t>(n)),
+                  static_cast<double>(sum), 1e-6 * static_cast<double>(sum));
+    });
+  }
+}
+
 TEST_F(row_loops, deviations) {
   for (const std::size_t n : counts) {
     const auto x = numbers(n, 99, 101);
@@ -172,6 +201,15 @@ TEST_F(row_loops, maps) {
       for_each_vector_target([&] {
         auto y = x;  // in place
         host::map_row_f32(map, y.data(), static_cast<std::int64_t>(n), y.data());
+        // Past the caches, from an address of a vector and from one between two.
+        auto streamed = map;
+        streamed.is_streamed = true;
+        const hwy::AlignedFreeUniquePtr<float[]> memory = hwy::AllocateAligned<float>(n + 1);
+        for (const std::int64_t first : {0, 1}) {
+          float* const result = memory.get() + first;
+          host::map_row_f32(streamed, x.data(), static_cast<std::int64_t>(n), result);
+          EXPECT_TRUE(std::equal(y.begin(), y.end(), result));
+        }
         for (std::size_t i = 0; i < n; ++i) {
           const double s = kind % 2 == 1 ? scale[i] : 0.75F;
           const double b = kind / 2 == 1 ? bias[i] : -2;
