@@ -54,6 +54,12 @@ void store_step(const chained_step* step, std::int64_t i, float_vector v0, float
   continue_chain(step, i, {v0, v1, v2, v3});
 }
 
+void stream_step(const chained_step* step, std::int64_t i, float_vector v0, float_vector v1,
+                 float_vector v2, float_vector v3) {
+  stream_tile({v0, v1, v2, v3}, step->y + i);
+  continue_chain(step, i, {v0, v1, v2, v3});
+}
+
 template <unary_function F>
 void unary_step(const chained_step* step, std::int64_t i, float_vector v0, float_vector v1,
                 float_vector v2, float_vector v3) {
@@ -129,7 +135,7 @@ chained_function function_of(const f32_step& step) {
     case f32_step::action::load:
       return load_step;
     case f32_step::action::store:
-      return store_step;
+      return step.is_streamed && is_stream_address(step.y) ? stream_step : store_step;
     case f32_step::action::unary:
       return unary[static_cast<std::size_t>(step.unary)];
     case f32_step::action::binary:
@@ -192,6 +198,7 @@ void compute_chain(std::span<const f32_step> steps, std::int64_t count) {
     chain[k].a = last.copy_of(chain[k].a);
     chain[k].b = last.copy_of(chain[k].b);
     chain[k].y = last.copy_of(chain[k].y);
+    if (steps[k].kind == f32_step::action::store) chain[k].run = store_step;
   }
   run_chain(chain.data(), 0);
   for (const auto& step : steps) {

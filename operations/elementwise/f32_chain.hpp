@@ -34,6 +34,9 @@ struct f32_step {
   unary_function unary{};
   binary_function binary{};
   f32_operands operands{};
+  /// Whether y, which no other step has, is stored past the caches. Other threads may read it after
+  /// `finish_streams`.
+  bool is_streamed = false;
   float alpha = 0;
   float beta = 0;
   const float* a = nullptr;

@@ -9,6 +9,7 @@
 #include "tests/support/seed.hpp"
 
 #include <gtest/gtest.h>
+#include <hwy/aligned_allocator.h>
 
 #include <bit>
 #include <cmath>
@@ -155,6 +156,28 @@ TEST_F(f32_chain, gives_the_bits_of_its_functions) {
               << std::hexfloat << values[k][i] << " instead of " << expected[k][i] << " of " << k
               << " at " << i << " of " << n;
         }
+      }
+    });
+  }
+}
+
+// Stores past the caches, from an address of a vector and from one between two.
+TEST_F(f32_chain, stores_past_the_caches) {
+  for (int round = 0; round < 40; ++round) {
+    const auto n = count();
+    const auto x = floats(n);
+    for_each_vector_target([&] {
+      const auto memory = hwy::AllocateAligned<float>(static_cast<std::size_t>(n + 2));
+      for (const std::int64_t first : {0, 1}) {
+        float* const y = memory.get() + first;
+        y[n] = 7;
+        const std::vector<f32_step> steps{
+            {.kind = f32_step::action::load, .a = x.data()},
+            {.kind = f32_step::action::unary, .unary = unary_function::negate},
+            {.kind = f32_step::action::store, .is_streamed = true, .y = y}};
+        host::compute_chain(steps, n);
+        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(y[i], -x[i])) << i;
+        EXPECT_EQ(y[n], 7);
       }
     });
   }

@@ -142,6 +142,23 @@ TEST_P(fused_steps, take_views_repeated_operands_and_channels) {
   expect_equal(results_of({program, {a, b, c}})[0], expected);
 }
 
+// Those of the host device are stored past the caches.
+TEST_P(fused_steps, may_have_large_results) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto scaled = p.add("scaled", affine{.x = x, .factor = 3, .offset = -0.25});
+  const auto positive = p.add("positive", relu(scaled));
+  const auto sum = p.add("sum", add(scaled, positive));
+  const program program = std::move(p).build({p.add("product", multiply(sum, x))});
+  const auto input = numbers({(std::int64_t{2} << 20) + 37});
+  expect_fused(program, {input}, 4);
+  const auto one_scaled = alone(affine{.x = input, .factor = 3, .offset = -0.25});
+  const auto one_sum = alone(add(one_scaled, alone(relu(one_scaled))));
+  const auto expected = alone(multiply(one_sum, input));
+  expect_equal(results_of({program, {input}})[0], expected);
+  expect_equal(results_of({program, {input}, {input}})[0], expected);  // over the input
+}
+
 TEST_P(fused_steps, may_have_no_elements_or_one) {
   program_builder p;
   const auto x = p.input("x");
