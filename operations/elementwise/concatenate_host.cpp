@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/elementwise/concatenate_functions.hpp"
+#include "operations/elementwise/streamed_stores.hpp"
 #include "runtime/seam.hpp"
 
 #include <algorithm>
@@ -18,12 +19,15 @@ void copy_bytes(const operations::concatenate_call& call,
   int piece = 0;
   while (column >= call.piece_bytes[piece]) column -= call.piece_bytes[piece++];
   auto* y = static_cast<std::byte*>(addresses.y) + begin;
+  const auto size = call.rows * call.row_bytes;
   while (begin < end) {
     const auto bytes = call.piece_bytes[piece];
     const auto count = std::min(bytes - column, end - begin);
-    if (count != 0) {
-      std::memcpy(y, static_cast<const std::byte*>(addresses.x[piece]) + row * bytes + column,
-                  static_cast<std::size_t>(count));
+    const auto* const x = static_cast<const std::byte*>(addresses.x[piece]) + row * bytes + column;
+    if (is_streamed(size, count)) {
+      stream_bytes(x, static_cast<std::size_t>(count), y);
+    } else if (count != 0) {
+      std::memcpy(y, x, static_cast<std::size_t>(count));
     }
     y += count;
     begin += count;
@@ -33,6 +37,7 @@ void copy_bytes(const operations::concatenate_call& call,
       ++row;
     }
   }
+  if (is_streamed(size)) finish_streams();
 }
 
 }  // namespace

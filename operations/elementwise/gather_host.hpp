@@ -4,6 +4,7 @@
 #include "operations/elementwise/gather_call.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/indices_host.hpp"
+#include "operations/elementwise/streamed_stores.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -11,9 +12,10 @@
 namespace sluice::host {
 
 /// Copies one line of a result. Its indices may differ from element to element.
+/// @param streams whether runs of elements are stored past the caches
 template <class Bits>
 void gather_line(const operations::gather_body<Bits>& body, const operations::map_layout<3>& layout,
-                 const operations::map_position<3>& position) {
+                 const operations::map_position<3>& position, bool streams) {
   const int last = layout.rank - 1;
   const auto count = layout.shape[last];
   const auto y_stride = layout.strides[0][last];
@@ -25,7 +27,12 @@ void gather_line(const operations::gather_body<Bits>& body, const operations::ma
   if (index_stride == 0) {
     const auto* const source = x + body.indexed.place(indices, position.offsets[2], body.errors);
     if (y_stride == 1 && x_stride == 1) {
-      std::memcpy(y, source, static_cast<std::size_t>(count) * sizeof(Bits));
+      const auto bytes = static_cast<std::size_t>(count) * sizeof(Bits);
+      if (streams) {
+        stream_bytes(source, bytes, y);
+      } else {
+        std::memcpy(y, source, bytes);
+      }
     } else {
       for (std::int64_t i = 0; i < count; ++i) y[i * y_stride] = source[i * x_stride];
     }
@@ -48,12 +55,16 @@ void gather_lines(const operations::gather_body<Bits>& body,
                   const operations::map_layout<3>& layout) {
   const bool has_runs = layout.strides[2][layout.rank - 1] == 0;
   const map_cost cost{.nanoseconds = has_runs ? 0.5 : 2};
+  constexpr auto size = static_cast<std::int64_t>(sizeof(Bits));
+  const bool streams =
+      has_runs && is_streamed(layout.count * size, layout.shape[layout.rank - 1] * size);
   for_each_part(
       layout, cost,
       [&](const operations::map_layout<3>& part, const operations::map_position<3>& origin) {
         for_each_line(part, origin, [&](const operations::map_position<3>& line) {
-          gather_line(body, part, line);
+          gather_line(body, part, line, streams);
         });
+        if (streams) finish_streams();
       });
 }
 

@@ -95,6 +95,13 @@ TEST_P(concatenations, copy_large_and_aligned_rows) {
       0, false);
 }
 
+// The host device stores them past the caches, in pieces that begin between vectors.
+TEST_P(concatenations, copy_results_larger_than_caches) {
+  const auto first = make_contiguous(element_type::f32, {830, 1249});
+  const auto second = make_contiguous(element_type::f32, {830, 1301});
+  expect_concatenation({first, second}, 1, false);
+}
+
 TEST_P(concatenations, keep_the_order_of_dimensions_in_memory) {
   const strided_layout channels_last{.shape = {2, 3, 4, 5}, .order = {0, 2, 3, 1}};
   const elements a(runtime(), stream(), generator(), element_type::f16, channels_last);

@@ -90,6 +90,11 @@ TEST_P(gathers, a_large_table) {
   expect_gather(element_type::f16, {257, 1031}, {521}, 1);
 }
 
+// The host device stores it past the caches, in rows that begin between vectors.
+TEST_P(gathers, a_result_larger_than_caches) {
+  expect_gather(element_type::f32, {7, 1251}, {1700}, 0);
+}
+
 TEST_P(gathers, elements_of_all_types_shapes_and_strides) {
   for (const auto type : all_element_types) {
     for (int round = 0; round < 12; ++round) {
