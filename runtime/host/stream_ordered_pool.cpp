@@ -51,7 +51,9 @@ void* allocate_aligned(std::size_t bytes) {
   if (bytes <= physical_memory()) {
     const bool is_large = bytes >= least_in_huge_pages;
     const auto size = (bytes + block_alignment - 1) / block_alignment * block_alignment;
-    address = std::aligned_alloc(is_large ? huge_page : block_alignment, size);
+    // Unlike `aligned_alloc`, it takes sizes that are no multiples of the alignment.
+    const auto alignment = is_large ? huge_page : block_alignment;
+    if (posix_memalign(&address, alignment, size) != 0) address = nullptr;
 #if defined(MADV_HUGEPAGE)
     // Without huge pages, the memory stays as it is.
     if (is_large && address != nullptr) (void)madvise(address, size, MADV_HUGEPAGE);

@@ -294,7 +294,7 @@ TEST_F(host_device, refuses_other_patterns) {
 
 TEST_F(host_device, gives_aligned_memory_and_takes_it_back) {
   auto* s = tested().create_stream();
-  for (const std::size_t bytes : {1, 100, 256, 5000, 1 << 20}) {
+  for (const std::size_t bytes : {1, 100, 256, 5000, 1 << 20, (1 << 22) + 300}) {
     auto* direct = tested().allocate(bytes);
     auto* ordered = tested().allocate_async(bytes, s);
     auto* staging = tested().allocate_staging(bytes);
