@@ -21,9 +21,6 @@ void exponentials_of_columns_f32(const f32_rows& x, std::int64_t count, const fl
 /// may answer NaN if an x[i] is NaN.
 [[nodiscard]] float largest_number_f32(const float* x, std::int64_t count);
 
-/// The sum of the x[i], with the error of a few sums in f32.
-[[nodiscard]] double row_sum_f32(const float* x, std::int64_t count);
-
 /// The sums of x[i] - shift and of its square.
 struct deviation_sums {
   double differences = 0;

@@ -18,7 +18,9 @@ template <class T>
 struct row_loops;
 template <>
 struct row_loops<float> {
-  static float largest(const float* x, std::int64_t count) { return max_f32(x, count); }
+  /// Without NaN, which make the sum of the exponentials NaN.
+  static float largest(const float* x, std::int64_t count) { return largest_number_f32(x, count); }
+  /// In f64: sums of large numbers overflow in f32 though their mean does not.
   static double sum(const float* x, std::int64_t count) {
     return sum_f32(sum_term::number, x, count);
   }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -154,18 +155,6 @@ TEST_F(row_loops, largest_numbers) {
   }
 }
 
-TEST_F(row_loops, sums) {
-  for (const std::size_t n : counts) {
-    const auto x = numbers(n, 99, 101);
-    long double sum = 0;
-    for (const float value : x) sum += value;
-    for_each_vector_target([&] {
-      EXPECT_NEAR(host::row_sum_f32(x.data(), static_cast<std::int64_t>(n)),
-                  static_cast<double>(sum), 1e-6 * static_cast<double>(sum));
-    });
-  }
-}
-
 TEST_F(row_loops, deviations) {
   for (const std::size_t n : counts) {
     const auto x = numbers(n, 99, 101);
@@ -181,6 +170,46 @@ TEST_F(row_loops, deviations) {
                   1e-6 * static_cast<double>(n));
       EXPECT_NEAR(found.squares, static_cast<double>(squares),
                   1e-6 * static_cast<double>(squares) + 1e-12);
+    });
+  }
+}
+
+// The squares of 256 elements have a sum in f32, those of all have none.
+TEST_F(row_loops, deviations_of_large_numbers) {
+  for (const std::size_t n : {1024, 5000}) {
+    const auto x = numbers(n, 0.9e18F, 1.1e18F);
+    long double squares = 0;
+    for (const float value : x) squares += static_cast<long double>(value) * value;
+    for_each_vector_target([&] {
+      const auto found = host::deviations_f32(x.data(), static_cast<std::int64_t>(n), 0);
+      EXPECT_NEAR(found.squares, static_cast<double>(squares), 1e-6 * static_cast<double>(squares));
+    });
+  }
+}
+
+// Zeros keep their sign, wherever the result lies.
+TEST_F(row_loops, products_of_zeros) {
+  const auto bits = [](const float* x, std::size_t n) {
+    std::vector<std::uint32_t> all(n);
+    std::memcpy(all.data(), x, n * sizeof(float));
+    return all;
+  };
+  for (const std::size_t n : counts) {
+    auto x = numbers(n, -2, 2);
+    for (std::size_t i = 0; i < n; i += 3) x[i] = i % 2 == 0 ? -0.0F : 0.0F;
+    std::vector<float> products(n);
+    for (std::size_t i = 0; i < n; ++i) products[i] = x[i] * 3.0F;
+    const auto expected = bits(products.data(), n);
+    for_each_vector_target([&] {
+      const hwy::AlignedFreeUniquePtr<float[]> memory = hwy::AllocateAligned<float>(n + 1);
+      for (const bool is_streamed : {false, true}) {
+        for (const std::int64_t first : {0, 1}) {
+          float* const y = memory.get() + first;
+          host::map_row_f32({.factor = 3, .is_streamed = is_streamed}, x.data(),
+                            static_cast<std::int64_t>(n), y);
+          EXPECT_EQ(bits(y, n), expected) << n << " elements, first " << first;
+        }
+      }
     });
   }
 }
