@@ -16,6 +16,27 @@ namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// The larger and the smaller one of a bound and of x; NaN if x is NaN.
+///@{
+template <class V>
+HWY_INLINE V maximum_or_nan(V bound, V x) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+#else
+  // Where an argument is NaN, `Max` of SSE and AVX returns the second one, and that of NEON NaN.
+  return hn::Max(bound, x);
+#endif
+}
+template <class V>
+HWY_INLINE V minimum_or_nan(V bound, V x) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return hn::IfThenElse(hn::Gt(x, bound), bound, x);
+#else
+  return hn::Min(bound, x);
+#endif
+}
+///@}
+
 /// exp(x) · 2^Offset as 2^n · exp(r) with the integer n next to x / ln 2, for n + Offset from -126
 /// to 127. NaN for NaN.
 template <int Offset, class D, class V>
@@ -50,13 +71,7 @@ HWY_INLINE V exponential(D d, V x) {
 template <class D, class V>
 HWY_INLINE V exponential_below_one(D d, V x) {
   // At the bound, the result is rounded to 0.
-  const auto lowest = hn::Set(d, -104.0F);
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-  const auto bounded = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
-#else
-  // Where an argument is NaN, `Max` of SSE and AVX returns the second one, and that of NEON NaN.
-  const auto bounded = hn::Max(lowest, x);
-#endif
+  const auto bounded = maximum_or_nan(hn::Set(d, -104.0F), x);
   return hn::Mul(scaled_exponential<64>(d, bounded), hn::Set(d, 0x1p-64F));
 }
 

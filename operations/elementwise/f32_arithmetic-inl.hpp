@@ -107,10 +107,7 @@ HWY_INLINE hn::Vec<D> arithmetic(D d, hn::Vec<D> x, [[maybe_unused]] float alpha
     return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(hn::Set(d, alpha), x), x);
   }
   if constexpr (F == function::clip) {
-    const auto low = hn::Set(d, alpha);
-    const auto high = hn::Set(d, beta);
-    const auto above = hn::IfThenElse(hn::Le(x, low), low, x);
-    return hn::IfThenElse(hn::Ge(above, high), high, above);
+    return extremum<false>(d, extremum<true>(d, x, hn::Set(d, alpha)), hn::Set(d, beta));
   }
 }
 /// f(a, b).

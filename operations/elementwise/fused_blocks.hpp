@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "operations/elementwise/fused_chain.hpp"
 #include "operations/elementwise/fused_map.hpp"
 #include "operations/elementwise/host_loop.hpp"
 #include "operations/elementwise/map_functions.hpp"
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace sluice::host {
 
@@ -34,17 +36,24 @@ inline constexpr std::int64_t max_fused_block = 4096;
   return position;
 }
 
-/// Computes the functions of a fused map for blocks of indices: each function for a whole block,
-/// with the loops that compute it alone. A block has rows and columns, whose strides are those of
-/// two dimensions. Its values stay in the first cache.
+/// Computes the functions of a fused map for blocks of indices: functions of few instructions
+/// together, in registers, and each other one for a whole block, with the loops that compute it
+/// alone. A block has rows and columns, whose strides are those of two dimensions. Its values stay
+/// in the first cache.
 class block_evaluator {
  public:
-  block_evaluator(const operations::fused_map& map, std::span<void* const> addresses,
-                  const fused_strides& row_strides, const fused_strides& column_strides)
+  /// @param functions the parts of `map`
+  /// @param is_streamed whether functions in registers store last values past the caches; see
+  ///     `finish_streams`
+  block_evaluator(const operations::fused_map& map, std::span<const fused_part> functions,
+                  std::span<void* const> addresses, const fused_strides& row_strides,
+                  const fused_strides& column_strides, bool is_streamed = false)
       : map_(map),
+        functions_(functions),
         addresses_(addresses),
         rows_(row_strides),
         columns_(column_strides),
+        is_streamed_(is_streamed && !functions.back().steps.empty()),
         block_(size_for(map)) {}
 
   /// The most indices of a block of a map.
@@ -80,31 +89,27 @@ class block_evaluator {
                        void* target = nullptr) {
     using operations::fused_map;
     const auto count = height * width;
-    unsigned direct = target != nullptr ? 1U : 0U;
+    // A result past the caches would be brought near in vain.
+    unsigned direct = target != nullptr && !is_streamed_ ? 1U : 0U;
     for (std::size_t k = 1; k <= map_.inputs; ++k) {
       if (has_no_gaps(k, height, width)) direct |= 1U << k;
     }
-    std::array<const void*, fused_map::max_inputs + fused_map::max_functions> values;
-    for (std::size_t k = 0; k < map_.inputs; ++k) values[k] = input(k, position, height, width);
+    value_addresses values;
+    for (std::size_t k = 0; k < map_.inputs; ++k) {
+      values[k] = const_cast<void*>(input(k, position, height, width));
+    }
     for (std::size_t i = 0; i < map_.functions.size(); ++i) {
-      const auto& function = map_.functions[i];
-      const auto value = map_.inputs + i;
       const bool is_last = i + 1 == map_.functions.size();
-      fetch_ahead(i, position, count, direct);
-      operations::map_addresses addresses;
-      addresses.y = is_last && target != nullptr ? target : slot(value);
-      for (std::size_t k = 0; k < function.arguments.size(); ++k) {
-        const auto argument = function.arguments[k];
-        if (argument != fused_map::none) addresses.inputs[k] = values[argument];
+      const auto value = map_.inputs + i;
+      values[value] = is_last && target != nullptr ? target : slot(value);
+    }
+    for (const auto& functions : functions_) {
+      if (functions.steps.empty()) {
+        fetch_ahead(functions.first, position, count, direct);
+        compute_function(functions.first, values, count);
+      } else {
+        compute_steps(functions, values, count);
       }
-      std::visit(
-          [&](auto call) {
-            call.layout.count = call.layout.shape[0] = count;
-            if constexpr (requires { call.number; }) addresses = call.with_number(addresses);
-            compute_map(call, addresses);
-          },
-          function.call);
-      values[value] = addresses.y;
     }
     return values[map_.inputs + map_.functions.size() - 1];
   }
@@ -121,6 +126,44 @@ class block_evaluator {
     std::int64_t width = 0;
     std::int64_t count = 0;  ///< 0: nothing is kept
   };
+
+  using value_addresses =
+      std::array<void*, operations::fused_map::max_inputs + operations::fused_map::max_functions>;
+
+  /// Computes a function for a block.
+  void compute_function(std::size_t i, const value_addresses& values, std::int64_t count) const {
+    const auto& function = map_.functions[i];
+    operations::map_addresses addresses;
+    addresses.y = values[map_.inputs + i];
+    for (std::size_t k = 0; k < function.arguments.size(); ++k) {
+      const auto argument = function.arguments[k];
+      if (argument != operations::fused_map::none) addresses.inputs[k] = values[argument];
+    }
+    std::visit(
+        [&](auto call) {
+          call.layout.count = call.layout.shape[0] = count;
+          if constexpr (requires { call.number; }) addresses = call.with_number(addresses);
+          compute_map(call, addresses);
+        },
+        function.call);
+  }
+  /// Computes functions in registers for a block.
+  void compute_steps(const fused_part& functions, const value_addresses& values,
+                     std::int64_t count) {
+    const auto address_of = [&](std::uint8_t value) {
+      return value == operations::fused_map::none ? nullptr : static_cast<float*>(values[value]);
+    };
+    steps_.clear();
+    for (const auto& [step, a, b, y] : functions.steps) {
+      auto& next = steps_.emplace_back(step);
+      next.a = address_of(a);
+      next.b = address_of(b);
+      next.y = address_of(y);
+      next.is_streamed =
+          is_streamed_ && next.y != nullptr && y == map_.inputs + map_.functions.size() - 1;
+    }
+    compute_chain(steps_, count);
+  }
 
   [[nodiscard]] std::byte* slot(std::size_t value) noexcept {
     return memory_.data() + map_.places[value] * static_cast<std::size_t>(block_);
@@ -179,11 +222,14 @@ class block_evaluator {
   }
 
   const operations::fused_map& map_;
+  std::span<const fused_part> functions_;
   std::span<void* const> addresses_;
   fused_strides rows_;
   fused_strides columns_;
+  bool is_streamed_;
   std::int64_t block_;
   std::array<kept_block, operations::fused_map::max_inputs> kept_{};
+  std::vector<f32_step> steps_{};
   alignas(64) std::array<std::byte, block_bytes> memory_;
 };
 

@@ -222,7 +222,8 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   if constexpr (F == function::silu) {
     // Beyond these bounds, the result is x or 0 by the measure of x.
     const auto u = hn::Mul(hn::Set(d, alpha), x);
-    const auto bounded = hn::Min(hn::Max(u, hn::Set(d, -87.0F)), hn::Set(d, 87.0F));
+    const auto above = maximum_or_nan(hn::Set(d, -87.0F), u);
+    const auto bounded = minimum_or_nan(hn::Set(d, 87.0F), above);
     return hn::Mul(x, vector_logistic(d, bounded));
   }
   if constexpr (F == function::softplus) return vector_softplus(d, x);

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <hwy/aligned_allocator.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -43,6 +44,12 @@ class f32_chain : public ::testing::Test {
     }
     return all;
   }
+  /// A number of a step: the usual one, or one that functions distinguish.
+  float any_number(float usual) {
+    constexpr std::array special{0.0F, -0.0F, NAN, INFINITY, -INFINITY};
+    const auto kind = static_cast<std::size_t>(between(0, 9));
+    return kind < special.size() ? special[kind] : usual;
+  }
   unary_function any_unary() {
     while (true) {
       const auto f = static_cast<unary_function>(between(0, unary_function_count - 1));
@@ -60,7 +67,7 @@ class f32_chain : public ::testing::Test {
     const auto address = [&] {
       return values[static_cast<std::size_t>(between(0, std::ssize(values) - 1))].data();
     };
-    f32_step step{.alpha = -1.5F, .beta = 2.25F};
+    f32_step step{.alpha = any_number(-1.5F), .beta = any_number(2.25F)};
     switch (between(0, 2)) {
       case 0:
         step.kind = f32_step::action::unary;
@@ -158,6 +165,34 @@ TEST_F(f32_chain, gives_the_bits_of_its_functions) {
         }
       }
     });
+  }
+}
+
+// Vectors, the elements behind them, and chains.
+TEST_F(f32_chain, clips_between_any_bounds) {
+  constexpr std::array bounds{0.0F, -0.0F, NAN, INFINITY, -INFINITY, -1.5F, 2.25F};
+  const std::vector<float> x = floats(67);
+  for (const float low : bounds) {
+    for (const float high : bounds) {
+      for_each_vector_target([&] {
+        std::vector<float> alone(x.size());
+        host::unary_f32({unary_function::clip, low, high}, x.data(), std::ssize(x), alone.data());
+        std::vector<float> chained(x.size());
+        host::compute_chain(
+            std::vector<f32_step>{{.kind = f32_step::action::load, .a = x.data()},
+                                  {.kind = f32_step::action::unary,
+                                   .unary = unary_function::clip,
+                                   .alpha = low,
+                                   .beta = high},
+                                  {.kind = f32_step::action::store, .y = chained.data()}},
+            std::ssize(x));
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const float expected = smaller(larger(x[i], low), high);
+          ASSERT_TRUE(same(alone[i], expected)) << x[i] << ' ' << low << ' ' << high;
+          ASSERT_TRUE(same(chained[i], expected)) << x[i] << ' ' << low << ' ' << high;
+        }
+      });
+    }
   }
 }
 

@@ -220,6 +220,22 @@ TEST_F(f32_loops, unary_functions_of_small_numbers) {
   }
 }
 
+TEST_F(f32_loops, silu_with_a_parameter_of_no_size) {
+  for (const float alpha : {NAN, INFINITY, -INFINITY}) {
+    const unary_map<float> map(unary_function::silu, alpha, 0);
+    auto x = finite_floats(between(100, 300));
+    for (auto& value : x) value = between(0, 9) == 0 ? 0.0F : value / 5;
+    for_each_vector_target([&] {
+      std::vector<float> y(x.size());
+      host::unary_f32(map, x.data(), std::ssize(x), y.data());
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const bool is_nan = std::isnan(alpha * x[i]);
+        ASSERT_EQ(std::isnan(y[i]), is_nan) << alpha << " and " << x[i] << " give " << y[i];
+      }
+    });
+  }
+}
+
 TEST_F(f32_loops, affine) {
   many_times([&] {
     const auto n = count();
