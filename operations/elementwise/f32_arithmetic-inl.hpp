@@ -23,6 +23,7 @@ namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+using host::clip_limit;
 using host::is_arithmetic;
 
 using floats = hn::ScalableTag<float>;
@@ -107,7 +108,10 @@ HWY_INLINE hn::Vec<D> arithmetic(D d, hn::Vec<D> x, [[maybe_unused]] float alpha
     return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(hn::Set(d, alpha), x), x);
   }
   if constexpr (F == function::clip) {
-    return extremum<false>(d, extremum<true>(d, x, hn::Set(d, alpha)), hn::Set(d, beta));
+    const auto last_below = hn::Set(d, clip_limit(alpha));
+    const auto first_above = hn::Set(d, -clip_limit(-beta));
+    const auto above = hn::IfThenElse(hn::Le(x, last_below), hn::Set(d, alpha), x);
+    return hn::IfThenElse(hn::Ge(above, first_above), hn::Set(d, beta), above);
   }
 }
 /// f(a, b).

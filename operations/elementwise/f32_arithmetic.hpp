@@ -3,6 +3,9 @@
 
 #include <sluice/operations/element_functions.hpp>
 
+#include <cmath>
+#include <limits>
+
 namespace sluice::host {
 
 /// Whether f32_arithmetic-inl.hpp has a function: a few instructions, for all arguments.
@@ -20,5 +23,12 @@ namespace sluice::host {
          f == function::prelu;
 }
 ///@}
+
+/// The largest number of which `clip` makes its lower bound `low`. -0 is below +0, and a bound that
+/// is NaN makes all numbers NaN.
+[[nodiscard]] inline float clip_limit(float low) noexcept {
+  if (std::isnan(low)) return HUGE_VALF;
+  return low == 0 && std::signbit(low) ? -std::numeric_limits<float>::denorm_min() : low;
+}
 
 }  // namespace sluice::host

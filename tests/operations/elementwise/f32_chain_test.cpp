@@ -11,11 +11,13 @@
 #include <gtest/gtest.h>
 #include <hwy/aligned_allocator.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -171,7 +173,11 @@ TEST_F(f32_chain, gives_the_bits_of_its_functions) {
 // Vectors, the elements behind them, and chains.
 TEST_F(f32_chain, clips_between_any_bounds) {
   constexpr std::array bounds{0.0F, -0.0F, NAN, INFINITY, -INFINITY, -1.5F, 2.25F};
-  const std::vector<float> x = floats(67);
+  auto x = floats(67);
+  std::copy(bounds.begin(), bounds.end(), x.begin());
+  x[bounds.size()] = std::numeric_limits<float>::denorm_min();
+  x[bounds.size() + 1] = -std::numeric_limits<float>::denorm_min();
+  std::copy(bounds.begin(), bounds.end(), x.end() - std::ssize(bounds));
   for (const float low : bounds) {
     for (const float high : bounds) {
       for_each_vector_target([&] {
