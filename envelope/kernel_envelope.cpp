@@ -53,7 +53,12 @@ void launch_continuation::run(std::unique_ptr<launch_continuation> work, lane& l
       recorder->use(launch.operands_[i].block, launch.operands_[i].access,
                     launch.operands_[i].whole);
     }
+    const bool finds_others = launch.load_.occupied.load(std::memory_order_relaxed) != 0;
+    if (finds_others) launch_dependencies::look_for_unfinished(*recorder);
     recorder->preflight();
+    if (finds_others && launch_dependencies::follow_unfinished(*recorder)) {
+      ++launch.load_.dependent;
+    }
     if (recorder->recorded_count() == 0) {
       timeline->reserve();
       reserved = true;

@@ -203,10 +203,24 @@ void stay_awake(Self* self) noexcept {
                                     [self] { return has_message(self); });
 }
 
+/// Notes what the lane of `self` has on a GPU, whose launches overlap on several streams. The host
+/// device computes on all processors already.
+template <class Self>
+void note_device(Self* self) noexcept {
+  auto& state = state_of(self);
+  if (!state.lane || !state.executor) return;
+  const auto& lane = state.executor->lane();
+  if (lane.runtime().device().id().kind == device_kind::host) return;
+  const auto unfinished = lane.occupied();
+  state.lane->note_device(unfinished != 0 && has_message(self) ? 0 : unfinished,
+                          lane.dependent_launches());
+}
+
 /// Ends the handler of a message that may have changed the queue.
 template <class Self>
 void end_message(Self* self) noexcept {
   auto& lane = state_of(self).lane;
+  note_device(self);
   if (lane) lane->publish(true);
   stay_awake(self);
   if (lane && !has_message(self)) lane->publish(false);

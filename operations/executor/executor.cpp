@@ -74,6 +74,7 @@ class executor::core {
   }
   void on_more(std::function<bool()> more) { more_ = std::move(more); }
   void join_lanes(detail::lane_choice::lane& lane) {
+    detail::timeline::of(lane_.stream())->set_group(&lane.choice());
     exchange_.join(lane);
     waiting_.on_change(lane);
     planning_.start();
@@ -342,12 +343,18 @@ class executor::core {
     const bool was_launching = std::exchange(launching_, true);
     launcher_.launch(r);
     launching_ = was_launching;
+    note_shortage();
   }
   /// Launches requests together. There is at least one.
   void launch_batch(request_queue::list requests) noexcept {
     launching_ = true;
     launcher_.launch_together(requests);
     launching_ = false;
+    note_shortage();
+  }
+  /// A lane on demand without memory for a launch is closed: the other lanes have their memory.
+  void note_shortage() noexcept {
+    if (memory_.take_shortage() && exchange_.note_shortage()) mailbox_->wake();
   }
   static constexpr std::size_t fullest_batch = 128;
   static constexpr double most_host_work = 2'000'000;  // of a batch: about 2 ms

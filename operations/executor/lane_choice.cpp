@@ -20,6 +20,13 @@ constexpr int pressure_after_failure = -(1 << 16);
 constexpr int pressure_of_change = 8;
 constexpr int relief_of_pause = 4;
 constexpr int pressure_of_busy_lane = 256;
+/// A device is behind if so many launches of a lane, or of two lanes that take turns, are
+/// unfinished while no message waits, at so many messages more than it was not. A sender then takes
+/// turns for so many messages.
+constexpr std::size_t launches_of_backlog = 3;
+constexpr int full_backlog = 32;
+constexpr int relief_of_backlog = 2;
+constexpr int messages_of_turns = 16;
 /// A busy lane asks for another one after each so many messages.
 constexpr std::uint64_t messages_of_a_measurement = 64;
 
@@ -42,7 +49,9 @@ bool lane_choice::prepare(std::size_t number) noexcept {
 
 void lane_choice::open(std::size_t number) noexcept {
   auto expected = standing::prepared;
-  if (!lane_states_[number].standing.compare_exchange_strong(expected, standing::open)) return;
+  auto& state = lane_states_[number];
+  state.unfinished.store(0, std::memory_order_relaxed);
+  if (!state.standing.compare_exchange_strong(expected, standing::open)) return;
   if (is_one_too_many()) return close(number);
   pressure_.store(0, std::memory_order_relaxed);
 }
@@ -83,14 +92,48 @@ void lane_choice::lane::measure() noexcept {
     pressure = std::min(2 * pressure_of_busy_lane, pressure + pressure_of_change);
   }
   state.pressure.store(pressure, std::memory_order_relaxed);
-  if (pressure < pressure_of_busy_lane || handled_ % messages_of_a_measurement != 0) return;
+  if (handled_ % messages_of_a_measurement != 0) return;
   const auto candidates = choice_->lanes_like(number_);
-  if (!choice_->relief_for(number_, candidates)) choice_->want_lane(candidates);
+  const bool is_busy = pressure >= pressure_of_busy_lane;
+  // No lane of high priority is opened for the device, because it may close an ordinary one.
+  const bool overlaps = device_ == device_work::heavy && candidates.first == 0;
+  if ((is_busy && !choice_->relief_for(number_, candidates)) ||
+      (overlaps && !choice_->has_lane_beside(number_, candidates))) {
+    choice_->want_lane(candidates);
+  }
+}
+
+void lane_choice::lane::note_device(std::size_t unfinished, std::uint64_t dependent) noexcept {
+  if (std::exchange(noted_, handled_) == handled_) return;
+  const bool is_dependent = std::exchange(dependent_, dependent) != dependent;
+  if (is_dependent || change_of_sender_) {
+    backlog_ = 0;
+    device_ = is_dependent ? device_work::dependent : device_work::light;
+    return;
+  }
+  auto& state = choice_->lane_states_[number_];
+  state.unfinished.store(unfinished, std::memory_order_relaxed);
+  if (const auto turns_of = state.turns_of.load(std::memory_order_relaxed); turns_of != 0) {
+    // The lane of the message before.
+    const auto candidates = choice_->lanes_like(number_);
+    for (auto i = candidates.first; i < candidates.first + candidates.count; ++i) {
+      const auto& other = choice_->lane_states_[i];
+      if (i != number_ && other.turns_of.load(std::memory_order_relaxed) == turns_of) {
+        unfinished += other.unfinished.load(std::memory_order_relaxed);
+      }
+    }
+  }
+  backlog_ = unfinished >= launches_of_backlog ? std::min(full_backlog, backlog_ + 1)
+                                               : std::max(0, backlog_ - relief_of_backlog);
+  if (backlog_ == full_backlog) device_ = device_work::heavy;
+  if (backlog_ < full_backlog / 2) device_ = device_work::light;
 }
 
 void lane_choice::lane::publish(bool awake) noexcept {
   if (choice_->open_ != choice_->lane_states_.size()) measure();
   auto& state = choice_->lane_states_[number_];
+  // Before a sender learns that its last message has been handled.
+  state.device.store(device_, std::memory_order_relaxed);
   for (; changes_ != 0; --changes_) {
     const std::size_t slot = changed_[changes_ - 1];
     slots_[slot].changed = false;
@@ -141,6 +184,56 @@ std::optional<std::size_t> lane_choice::relief_for(std::size_t number,
     least = load;
   }
   return found;
+}
+
+std::optional<std::size_t> lane_choice::lane_beside(slot& sender_slot, std::size_t index,
+                                                    range candidates) noexcept {
+  const auto number = *sender_slot.lane;
+  auto& state = lane_states_[number];
+  const auto device = state.device.load(std::memory_order_relaxed);
+  if (device == device_work::heavy) sender_slot.turns = messages_of_turns;
+  if (device == device_work::dependent) sender_slot.turns = 0;
+  const auto own_turns = index + 1;
+  const auto look_at = [&](std::size_t i) {
+    const auto routed = lane_states_[i].routed.load(std::memory_order_relaxed);
+    const bool is_unused =
+        std::exchange(sender_slot.beside, i) == i && sender_slot.routed_beside == routed;
+    sender_slot.routed_beside = routed;
+    return is_unused;
+  };
+  if (sender_slot.turns != 0) {
+    --sender_slot.turns;
+    const auto old_beside = sender_slot.beside;
+    for (std::size_t k = 0; k < candidates.count; ++k) {
+      const auto i = candidates.first + (old_beside + k) % candidates.count;
+      auto& other = lane_states_[i];
+      if (i == number || !may_take(i) || load_of(other) != 0) continue;
+      // It is worth waking a thread only while the device is behind.
+      const bool is_behind = device == device_work::heavy ||
+                             other.device.load(std::memory_order_relaxed) == device_work::heavy;
+      if (!is_behind && !other.awake.load(std::memory_order_relaxed)) continue;
+      // Another lane is looked at again with the next message.
+      if (!look_at(i)) {
+        if (i != old_beside) break;
+        continue;
+      }
+      state.turns_of.store(own_turns, std::memory_order_relaxed);
+      other.turns_of.store(own_turns, std::memory_order_relaxed);
+      (void)look_at(number);
+      return i;
+    }
+  }
+  if (state.turns_of.load(std::memory_order_relaxed) == own_turns) {
+    state.turns_of.store(0, std::memory_order_relaxed);
+  }
+  return std::nullopt;
+}
+
+bool lane_choice::has_lane_beside(std::size_t number, range candidates) const noexcept {
+  for (auto i = candidates.first; i < candidates.first + candidates.count; ++i) {
+    if (i != number && standing_of(i) != standing::closed) return true;
+  }
+  return false;
 }
 
 void lane_choice::want_lane(range candidates) noexcept {
@@ -216,6 +309,11 @@ void lane_choice::choose(slot& sender_slot, std::size_t index, range candidates)
       lane_states_[*sender_slot.lane].pressure.fetch_sub(pressure_of_busy_lane,
                                                          std::memory_order_relaxed);
       return move(sender_slot, index, *relief);
+    }
+  }
+  if (is_candidate) {
+    if (const auto beside = lane_beside(sender_slot, index, candidates)) {
+      return move(sender_slot, index, *beside);
     }
   }
   move(sender_slot, index, best_lane(is_candidate ? sender_slot.lane : std::nullopt, candidates));

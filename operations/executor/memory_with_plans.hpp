@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 
 namespace sluice::operations {
 
@@ -26,6 +27,7 @@ class memory_with_plans {
   /// request that can never succeed costs others no plans.
   [[nodiscard]] bool frees(std::size_t bytes, const error& why) noexcept {
     if (why.code() != errc::over_budget && why.code() != errc::out_of_memory) return false;
+    is_short_ = true;
     if (plans_.drop_obsolete()) return true;
     const auto plan_bytes = plans_.device_bytes();
     if (plan_bytes == 0) return false;
@@ -37,6 +39,8 @@ class memory_with_plans {
     plans_.drop_device_memory();
     return true;
   }
+  /// Whether an allocation has found no memory since the last call.
+  [[nodiscard]] bool take_shortage() noexcept { return std::exchange(is_short_, false); }
   /// Calls `allocate`, and again if there is memory once no plan is kept.
   template <class Allocate>
   auto use(std::size_t bytes, const Allocate& allocate) {
@@ -60,6 +64,7 @@ class memory_with_plans {
   device_runtime& runtime_;
   plan_cache& plans_;
   const std::size_t physical_;
+  bool is_short_ = false;
 };
 
 }  // namespace sluice::operations

@@ -35,6 +35,12 @@ class plan_exchange {
   /// Tells the other lanes of a plan that has been made. `dropped`: the executor has dropped
   /// another one for it.
   void share(const plan_job& job, bool dropped) noexcept;
+  /// The executor has found no memory for a launch. Returns whether its lane is to be closed.
+  [[nodiscard]] bool note_shortage() noexcept {
+    const bool is_on_demand = lane_ != nullptr && lane_->choice().on_demand(lane_->number());
+    lacks_plans_ = lacks_plans_ || is_on_demand;
+    return is_on_demand;
+  }
   /// As `executor::plans_of_other_lanes`.
   [[nodiscard]] executor::shared_plans state() const noexcept;
 
@@ -50,7 +56,7 @@ class plan_exchange {
   detail::lane_choice::lane* lane_ = nullptr;
   std::shared_ptr<const plan_job> job_;  // makes a plan of another lane
   std::uint64_t learned_count_ = 0;      // of `known_plans`
-  bool lacks_plans_ = false;             // it cannot make all of them, or has dropped some
+  bool lacks_plans_ = false;             // it cannot make or keep all of them
 };
 
 }  // namespace sluice::operations

@@ -11,6 +11,7 @@
 #include <sluice/runtime/releasable.hpp>
 #include <sluice/runtime/small_vector.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -67,6 +68,14 @@ class use_state {
   /// `stream`.
   /// @throws std::bad_alloc
   void collect(access_kind access, stream_id stream, small_vector<hazard_point, 16>& waits) const;
+  /// Whether a use of this kind has a hazard with a use for whose point `unfinished` returns true.
+  /// The allocation of the block and uses of its memory before that do not count.
+  template <class Unfinished>
+  [[nodiscard]] bool has_hazard(access_kind access, Unfinished unfinished) const {
+    const auto last_write = last_written();
+    if (last_write && unfinished(last_write)) return true;
+    return access != access_kind::read && std::any_of(reads_.begin(), reads_.end(), unfinished);
+  }
   /// Appends every point that a free waits for, the newest of each stream.
   /// @throws std::bad_alloc
   void collect_all(timeline_points& points) const;

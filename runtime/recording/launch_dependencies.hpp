@@ -16,6 +16,11 @@ class launch_dependencies {
  public:
   /// The unfinished points whose failure makes the launch fail.
   [[nodiscard]] static std::span<const timeline_point> of(const launch_recorder& recorder) noexcept;
+  /// Has preflight look whether the launch has a hazard with an unfinished launch of its group of
+  /// streams. Not for launches that are preflighted together.
+  static void look_for_unfinished(launch_recorder& recorder) noexcept;
+  /// What it has found.
+  [[nodiscard]] static bool follow_unfinished(const launch_recorder& recorder) noexcept;
   /// Adds a ticket of another runtime. A recorder holds at most one.
   static void add(launch_recorder& recorder,
                   std::unique_ptr<cross_runtime_dependency> upstream) noexcept;

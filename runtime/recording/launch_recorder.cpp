@@ -124,6 +124,12 @@ namespace detail {
 std::span<const timeline_point> launch_dependencies::of(const launch_recorder& recorder) noexcept {
   return recorder.state_->dependencies();
 }
+void launch_dependencies::look_for_unfinished(launch_recorder& recorder) noexcept {
+  recorder.state_->look_for_unfinished();
+}
+bool launch_dependencies::follow_unfinished(const launch_recorder& recorder) noexcept {
+  return recorder.state_->follows_unfinished();
+}
 void launch_dependencies::add(launch_recorder& recorder,
                               std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
   recorder.state_->depend_on(std::move(upstream));

@@ -36,6 +36,7 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   }
   refused_record_ = nullptr;
   upstream_.reset();
+  looks_for_unfinished_ = follows_unfinished_ = false;
   errors_ = nullptr;
   joint_launches_find_errors_ = false;
   rejection_.reset();
@@ -232,6 +233,7 @@ void recorder_state::forget_dependencies() noexcept {
 void recorder_state::fence() {
   waits_.clear();
   read_outcomes_of(*stream_);
+  follows_unfinished_ = false;
   for (auto& u : uses_) {
     if (u.record->generation.load(std::memory_order_relaxed) != u.generation) throw stale_block{u};
     const std::lock_guard lock(u.record->lease);
@@ -247,6 +249,13 @@ void recorder_state::fence() {
     }
     refused_record_ = nullptr;
     u.record->uses.collect(u.access, stream_->id(), waits_);
+    if (looks_for_unfinished_ && !follows_unfinished_) {
+      follows_unfinished_ = u.record->uses.has_hazard(u.access, [&](timeline_point point) {
+        const auto* const source = core_->find(point.stream);
+        return source != nullptr && source->is_beside(*stream_) &&
+               !source->seems_completed(point.ticket);
+      });
+    }
     u.fence_version = u.record->uses.version();
   }
   if (dependencies_.size() > 8) {

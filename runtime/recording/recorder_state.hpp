@@ -45,6 +45,9 @@ class recorder_state {
   [[nodiscard]] std::span<const timeline_point> dependencies() const noexcept {
     return dependencies_.view();
   }
+  /// As `launch_dependencies::look_for_unfinished`.
+  void look_for_unfinished() noexcept { looks_for_unfinished_ = true; }
+  [[nodiscard]] bool follows_unfinished() const noexcept { return follows_unfinished_; }
   void depend_on(std::unique_ptr<cross_runtime_dependency> upstream) noexcept {
     upstream_ = std::move(upstream);
   }
@@ -145,6 +148,8 @@ class recorder_state {
   // Of the launch's stream and of the streams it depends on.
   small_vector<read_outcomes, 8> outcomes_;
   std::unique_ptr<cross_runtime_dependency> upstream_;
+  bool looks_for_unfinished_ = false;
+  bool follows_unfinished_ = false;
   launch_errors_owner* errors_ = nullptr;
   std::uint64_t first_ticket_ = 0;  // the next ticket of the stream when the launch began
   small_vector<joint_launch, 1> joint_launches_;

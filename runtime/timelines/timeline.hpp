@@ -81,6 +81,20 @@ class timeline {
     return watermark() >= ticket;
   }
 
+  /// Whether `ticket` may be taken to have completed where nothing is ordered by the answer.
+  [[nodiscard]] bool seems_completed(std::uint64_t ticket) const noexcept {
+    return watermark_.load(std::memory_order_relaxed) >= ticket;
+  }
+  /// Streams with one group are those of the lanes of one actor. Set before their launches.
+  ///@{
+  void set_group(const void* group) noexcept { group_.store(group, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_beside(const timeline& other) const noexcept {
+    const auto* const group = group_.load(std::memory_order_relaxed);
+    return this == &other ||
+           (group != nullptr && group == other.group_.load(std::memory_order_relaxed));
+  }
+  ///@}
+
   /// Reserves `count` event slots, so that as many tickets can be taken without an allocation.
   /// @throws error `stream_misuse` if the stream was adopted and is being captured
   /// @throws error `library_failure` if an event cannot be created
@@ -365,6 +379,7 @@ class timeline {
 
   alignas(64) spin_lock advancing_;
   std::atomic<std::uint64_t> watermark_{0};
+  std::atomic<const void*> group_{nullptr};
   std::uint64_t dropped_upstream_ = 0;  // the last ticket that `drop_upstream` has visited
 
   ticket_failures failures_;

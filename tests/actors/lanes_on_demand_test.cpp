@@ -10,11 +10,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -226,6 +228,88 @@ TEST_P(actor_with_lanes_on_demand, keep_the_order_of_each_sender_under_load) {
   for (std::size_t i = 0; i < clients; ++i) EXPECT_EQ(get(sums[i]), expected[i]);
 }
 
+/// A client with eight products on their way, which keep a GPU busy for a while each.
+class lanes_of_one_sender : public actor_with_lanes_on_demand {
+ protected:
+  static constexpr std::int64_t size = 1024;
+
+  void SetUp() override {
+    actor_with_lanes_on_demand::SetUp();
+    if (IsSkipped()) return;
+    values_.resize(size * size);
+    for (auto& value : values_) value = static_cast<double>(s().number(-3, 3));
+    a_ = s().put(values_);
+    client_ = std::make_unique<caf::scoped_actor>(s().system());
+  }
+  void TearDown() override {
+    client_.reset();
+    on_their_way_.clear();
+    a_ = last_result_ = {};
+    actor_with_lanes_on_demand::TearDown();
+  }
+
+  /// Sends a · a, or c = a · a + beta · c. Receives the oldest of eight.
+  void send_product(const gpu_ref<double>& c = {}, double beta = 0) {
+    on_their_way_.push_back(
+        request(*client_, blas(), caf::infinite,
+                dgemm{.m = size, .n = size, .k = size, .a = a_, .b = a_, .beta = beta, .c = c}));
+    if (on_their_way_.size() == 8) receive_one();
+  }
+  void receive_all() {
+    while (!on_their_way_.empty()) receive_one();
+  }
+  /// Expects the products of integers that fit exactly, some elements of them.
+  void expect_product(const gpu_ref<double>& c, double times) {
+    const auto product = s().get(c);
+    for (int i = 0; i < 100; ++i) {
+      const auto row = s().number<std::int64_t>(0, size - 1);
+      const auto column = s().number<std::int64_t>(0, size - 1);
+      double sum = 0;
+      for (std::int64_t k = 0; k < size; ++k) sum += value(row, k) * value(k, column);
+      ASSERT_EQ(product[static_cast<std::size_t>(row * size + column)], times * sum);
+    }
+  }
+  [[nodiscard]] const gpu_ref<double>& last_result() const { return last_result_; }
+
+ private:
+  [[nodiscard]] double value(std::int64_t row, std::int64_t column) const {
+    return values_[static_cast<std::size_t>(row * size + column)];
+  }
+  void receive_one() {
+    on_their_way_.front().receive([&](const gpu_ref<double>& c) { last_result_ = c; },
+                                  [](const caf::error& why) { FAIL() << caf::to_string(why); });
+    on_their_way_.pop_front();
+  }
+
+  using pending_product =
+      decltype(request(std::declval<caf::scoped_actor&>(), std::declval<blas_actor>(),
+                       caf::infinite, std::declval<dgemm>()));
+  std::vector<double> values_;
+  gpu_ref<double> a_;
+  gpu_ref<double> last_result_;
+  std::unique_ptr<caf::scoped_actor> client_;
+  std::deque<pending_product> on_their_way_;
+};
+
+TEST_P(lanes_of_one_sender, are_opened_while_its_launches_keep_the_device_behind) {
+  await([&] {
+    for (int i = 0; i < 100; ++i) send_product();
+    return streams_of_launches().size() == 2;
+  });
+  receive_all();
+  expect_product(last_result(), 1);
+}
+
+TEST_P(lanes_of_one_sender, stay_closed_for_launches_that_follow_each_other) {
+  const auto sum = s().put(std::vector<double>(size * size, 0));
+  constexpr int products = 1000;
+  for (int i = 0; i < products; ++i) send_product(sum, 1);
+  receive_all();
+  expect_product(sum, products);
+  EXPECT_EQ(streams_of_launches().size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, lanes_of_one_sender, ::testing::Values("cuda"), parameter_name);
 INSTANTIATE_TEST_SUITE_P(devices, lanes_beside_a_flood, ::testing::Values("host"), parameter_name);
 INSTANTIATE_TEST_SUITE_P(devices, actor_with_lanes_on_demand, every_device(), parameter_name);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/timelines/timeline.hpp"
 #include "tests/envelope/launches.hpp"
 
 #include <sluice/runtime/memory_budget.hpp>
@@ -59,6 +60,56 @@ TEST_P(lane_test, is_full_at_its_limit_and_says_when_there_is_room) {
   EXPECT_EQ(rooms, 1);  // once, for any number of completed launches
   EXPECT_EQ(replies, 3);
   EXPECT_FALSE(test_lane().want_room());
+}
+
+TEST_P(lane_test, counts_launches_that_follow_an_unfinished_one) {
+  auto first = runtime().allocate<std::uint32_t>(4, test_lane().stream());
+  auto second = runtime().allocate<std::uint32_t>(4, test_lane().stream());
+  lane other_lane(service_);
+  lane lane_of_other_actor(service_);
+  const int group = 0;
+  for (const auto* const l : {&test_lane(), &other_lane}) {
+    detail::timeline::of(l->stream())->set_group(&group);
+  }
+  mailbox<int> box;
+  std::size_t launches = 0;
+  // Returns whether the launch counts.
+  const auto launch_on = [&](lane& l, operands uses) {
+    const auto before = l.dependent_launches();
+    run_kernel(l, std::move(uses), box.token(), 0, [](const launch_context&) {});
+    ++launches;
+    return l.dependent_launches() != before;
+  };
+  const auto reads = [&](const words& x) {
+    return access_all(runtime(), read(x, "x"));
+  };
+  const auto writes = [&](const words& x) {
+    return access_all(runtime(), write(x, "x"));
+  };
+  EXPECT_FALSE(launch_on(test_lane(), writes(first))) << "the allocation does not count";
+  (void)box.wait(launches);
+  settle(*service_);
+  EXPECT_FALSE(launch_on(test_lane(), reads(first))) << "the write has finished";
+  (void)box.wait(launches);
+  settle(*service_);
+
+  gate closed;
+  closed.hold(test_lane().stream());
+  EXPECT_FALSE(launch_on(test_lane(), reads(first)));
+  EXPECT_FALSE(launch_on(test_lane(), reads(first))) << "reads have no hazard";
+  EXPECT_FALSE(launch_on(other_lane, reads(first)));
+  EXPECT_TRUE(launch_on(other_lane, writes(first))) << "a write after reads";
+  EXPECT_FALSE(launch_on(lane_of_other_actor, reads(first))) << "the lane is idle";
+  EXPECT_FALSE(launch_on(lane_of_other_actor, reads(first))) << "a lane of the other actor wrote";
+  EXPECT_FALSE(launch_on(test_lane(), writes(second)));
+  EXPECT_TRUE(launch_on(test_lane(), writes(second))) << "a write after a write";
+  EXPECT_TRUE(launch_on(test_lane(), reads(second))) << "a read after a write";
+  EXPECT_TRUE(launch_on(other_lane, reads(second))) << "likewise on another stream";
+  closed.open();
+  (void)box.wait(launches);
+  settle(*service_);
+  EXPECT_FALSE(launch_on(other_lane, writes(second)));
+  (void)box.wait(launches);
 }
 
 TEST_P(lane_test, is_full_of_device_commands_too) {

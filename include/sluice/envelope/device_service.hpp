@@ -39,8 +39,9 @@ struct device_service_options {
   /// is full at 255, use 200.
   std::size_t max_commands = 0;
   /// The number of lanes of each library actor and of the program actor, each with a thread of its
-  /// own. At most 1024. 0: one, and up to `max_lanes_on_demand` while several senders keep it busy.
-  /// The device actor has one lane.
+  /// own. At most 1024. 0: one, and up to `max_lanes_on_demand` while several senders keep it busy,
+  /// or a second one while a GPU is behind with the launches of a sender. The device actor has one
+  /// lane.
   std::size_t lanes_per_actor = 0;
   /// The most lanes of an actor if `lanes_per_actor` is 0. At most 1024. 0: one for four processors
   /// of the process, at least one and at most four.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -46,8 +47,10 @@ struct lane_load final : recycled_memory {
   std::atomic<std::size_t> batches{0};
   /// True while the lane's owner waits for room. The completion thread then calls `room` once.
   std::atomic<bool> wanted{false};
+  // The owner of the lane alone uses it: the launches that had a hazard with an unfinished one.
+  alignas(64) std::uint64_t dependent = 0;
   // Constant after the first launch.
-  alignas(64) std::size_t max_in_flight = 0;
+  std::size_t max_in_flight = 0;
   std::size_t max_commands = 0;
   std::size_t max_batches = 0;
   std::function<void()> room;
@@ -141,6 +144,14 @@ class SLUICE_EXPORT lane {
   [[nodiscard]] std::size_t in_flight() const noexcept {
     return load_->in_flight.load(std::memory_order_acquire);
   }
+  /// The number of launches that have not completed, where a batch counts as one.
+  [[nodiscard]] std::size_t occupied() const noexcept {
+    return load_->occupied.load(std::memory_order_relaxed);
+  }
+  /// The number of launches, without batches, that had a hazard with an unfinished launch of the
+  /// lane or of another lane of its actor. Launches that find the lane idle are not looked at. Only
+  /// the owner of the lane may call it.
+  [[nodiscard]] std::uint64_t dependent_launches() const noexcept { return load_->dependent; }
   /// Whether another launch of `commands` device commands should wait: with it, the launches in
   /// flight or their device commands would exceed a limit. A batch counts as one launch. An idle
   /// lane takes any launch.

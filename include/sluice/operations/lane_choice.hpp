@@ -29,6 +29,10 @@ namespace sluice::detail {
 /// another one is idle and awake, or if its lane is busy and another one has fewer requests in
 /// front of it.
 ///
+/// It takes turns with two lanes while the device is behind with its launches, so that launches
+/// overlap on the device. A hazard between its launches ends that: on one stream they need no
+/// waits. Launches of several senders overlap anyway, so they take no turns.
+///
 /// The last lanes may be for messages of high priority only, and then these go nowhere else while
 /// one is open. A message follows those of its sender that wait, whatever its priority.
 ///
@@ -44,6 +48,9 @@ class SLUICE_EXPORT lane_choice {
   [[nodiscard]] static std::size_t slot_of(request_sender sender) noexcept {
     return (sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits);
   }
+  /// What a lane has on its device: launches that keep it behind, without hazards between them, or
+  /// launches that follow each other, or few.
+  enum class device_work : std::uint8_t { light, heavy, dependent };
 
  public:
   /// The last `high` lanes are for messages of high priority only; 0: all lanes are for all. The
@@ -162,6 +169,10 @@ class SLUICE_EXPORT lane_choice {
       return waiting_ != 0 ||
              choice_->lane_states_[number_].routed.load(std::memory_order_acquire) != handled_;
     }
+    /// The lane has `unfinished` launches on its device, where a batch counts as one. So many
+    /// launches, `dependent`, have had a hazard with an unfinished one. Noted after a message; 0
+    /// are unfinished if another message waits.
+    void note_device(std::size_t unfinished, std::uint64_t dependent) noexcept;
     /// Makes what has been noted known to the senders. `awake`: whether the thread of the lane
     /// handles its next message without being woken.
     void publish(bool awake) noexcept;
@@ -172,7 +183,8 @@ class SLUICE_EXPORT lane_choice {
       changed_[changes_++] = static_cast<std::uint16_t>(slot);
     }
 
-    /// Measures whether several senders keep the lane busy, and wants another lane if they do.
+    /// Measures whether several senders keep the lane busy, and wants another lane if they do, or
+    /// if the device is behind.
     void measure() noexcept;
 
     struct slot_state {
@@ -187,6 +199,10 @@ class SLUICE_EXPORT lane_choice {
     request_sender last_sender_{};
     bool change_of_sender_ = false;  // with the last message
     std::uint64_t measured_ = 0;     // of `handled_`
+    std::uint64_t noted_ = 0;        // likewise, by `note_device`
+    std::uint64_t dependent_ = 0;    // launches that had a hazard with an unfinished one
+    int backlog_ = 0;                // how often the device was behind, less how often it was not
+    device_work device_ = device_work::light;
     std::array<slot_state, slot_count> slots_;
     std::array<std::uint16_t, slot_count> changed_{};  // the slots that are to be published
     std::size_t changes_ = 0;
@@ -202,13 +218,20 @@ class SLUICE_EXPORT lane_choice {
     std::atomic<std::uint64_t> plans{0};  // of `known_plans`, that it has
     // How often senders took turns while others waited, less how often none did.
     std::atomic<int> pressure{0};
+    std::atomic<device_work> device{device_work::light};
+    std::atomic<std::size_t> unfinished{0};  // launches, after its last message
+    // The slot, counted from 1, of the sender that takes turns with this lane and another one.
+    std::atomic<std::size_t> turns_of{0};
     // Of each slot, the messages up to the last one that left nothing.
     std::array<std::atomic<std::uint64_t>, slot_count> slots{};
   };
   struct alignas(64) slot {
     std::mutex mutex;
     std::optional<std::size_t> lane;
-    std::uint64_t routed = 0;  // to `lane`
+    std::uint64_t routed = 0;         // to `lane`
+    int turns = 0;                    // messages for which the sender takes turns with two lanes
+    std::size_t beside = 0;           // the lane with which it takes turns, unless others use that
+    std::uint64_t routed_beside = 0;  // `routed` of this lane, when the sender last looked
   };
 
   /// The messages and requests in front of a lane.
@@ -232,6 +255,11 @@ class SLUICE_EXPORT lane_choice {
   /// The lane for a sender that leaves a busy one; nothing if there is none.
   [[nodiscard]] std::optional<std::size_t> relief_for(std::size_t number,
                                                       range candidates) const noexcept;
+  /// The lane with which a sender takes turns; nothing if it keeps its lane.
+  [[nodiscard]] std::optional<std::size_t> lane_beside(slot& sender_slot, std::size_t index,
+                                                       range candidates) noexcept;
+  /// Whether a lane beside lane `number` takes messages or will soon.
+  [[nodiscard]] bool has_lane_beside(std::size_t number, range candidates) const noexcept;
   /// Whether a sender may move to a lane.
   [[nodiscard]] bool may_take(std::size_t number) const noexcept;
   /// The lanes on demand that are not closed.

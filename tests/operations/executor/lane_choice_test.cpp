@@ -42,6 +42,23 @@ class lane_choice : public ::testing::Test {
     for (int i = 0; i < requests; ++i) lanes_[lane].note_left({sender});
     lanes_[lane].publish(false);
   }
+  /// A lane launches the request of a message, and then has `unfinished` launches on its device.
+  /// `dependent` of all have had a hazard with an unfinished one.
+  void handle_with_device(std::size_t lane, std::uint64_t sender, std::size_t unfinished,
+                          std::uint64_t dependent = 0) {
+    lanes_[lane].note_handled({sender});
+    lanes_[lane].note_device(unfinished, dependent);
+    lanes_[lane].publish(false);
+  }
+  /// Has the device fall behind with the launches of a sender of lane 0, and keeps lane 1 ready.
+  void make_heavy(std::uint64_t sender) {
+    for (int i = 0; i < 33; ++i) {
+      ASSERT_EQ(route(sender), 0U);
+      handle_with_device(0, sender, 4);
+    }
+    ASSERT_EQ(route(sender), 0U);
+    handle_with_device(0, sender, 4);
+  }
   void publish(std::size_t lane, bool awake) { lanes_[lane].publish(awake); }
   /// Makes the first senders: each has the lane with its number.
   void route_one_to_each() {
@@ -49,6 +66,7 @@ class lane_choice : public ::testing::Test {
   }
 
   static constexpr std::size_t count = 3;
+  static constexpr std::uint64_t waiting_sender = 1U << 19U;
 
  private:
   std::shared_ptr<detail::lane_choice> choice_ = std::make_shared<detail::lane_choice>(count);
@@ -112,6 +130,99 @@ TEST_F(lane_choice, prefers_a_lane_that_is_idle_and_awake) {
   handle(1, 77, 0, true);
   EXPECT_EQ(route(2), 1U) << "its own lane sleeps";
   EXPECT_EQ(route(0), 0U) << "no idle lane is awake: its own one is as good as another one";
+}
+
+TEST_F(lane_choice, takes_turns_with_two_lanes_until_the_device_has_less_to_do) {
+  make_heavy(1);
+  std::size_t lane = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto next = route(1);
+    ASSERT_EQ(next, 1 - lane) << "after message " << i;
+    handle_with_device(lane = next, 1, 4);
+  }
+  int moves = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto next = route(1);
+    moves += next != lane ? 1 : 0;
+    handle_with_device(lane = next, 1, 1);
+  }
+  EXPECT_LT(moves, 60) << "it keeps its lane after a while";
+  const auto last_lane = lane;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(route(1), last_lane);
+    handle_with_device(last_lane, 1, 1);
+  }
+}
+
+TEST_F(lane_choice, counts_the_launches_of_both_lanes_while_they_take_turns) {
+  make_heavy(1);
+  std::size_t lane = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto next = route(1);
+    ASSERT_EQ(next, 1 - lane) << "after message " << i;
+    handle_with_device(lane = next, 1, 2);
+  }
+}
+
+TEST_F(lane_choice, keeps_a_sender_whose_launches_follow_each_other) {
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(route(1), 0U);
+    handle_with_device(0, 1, 8, i);
+  }
+}
+
+TEST_F(lane_choice, ends_turns_with_a_launch_that_follows_another_one) {
+  make_heavy(1);
+  const auto lane = route(1);
+  ASSERT_EQ(lane, 1U);
+  handle_with_device(lane, 1, 4, 1);
+  EXPECT_EQ(route(1), lane);
+}
+
+TEST_F(lane_choice, takes_no_turns_while_messages_wait_or_are_on_their_way) {
+  make_heavy(1);
+  ASSERT_EQ(route(1), 1U);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(route(1), 1U) << "the first is on its way";
+  for (int i = 0; i < 11; ++i) handle_with_device(1, 1, 4);
+  EXPECT_EQ(route(1), 0U);
+}
+
+TEST_F(lane_choice, takes_no_turns_with_lanes_that_others_use) {
+  route_one_to_each();
+  for (std::size_t sender = 0; sender < count; ++sender) handle(sender, sender);
+  for (int i = 0; i < 200; ++i) {
+    for (std::size_t sender = 0; sender < count; ++sender) {
+      ASSERT_EQ(route(sender), sender);
+      handle_with_device(sender, sender, 8);
+    }
+  }
+  // They have ended, and one goes on.
+  for (int i = 0; i < 3; ++i) {
+    if (route(0) != 0) return;
+    handle_with_device(0, 0, 8);
+  }
+  FAIL() << "it takes no turns with lanes that nobody uses";
+}
+
+TEST_F(lane_choice, takes_no_turns_for_senders_that_share_a_lane) {
+  for (int i = 0; i < 200; ++i) {
+    for (const std::uint64_t sender : {1U, 2U}) {
+      handle_with_device(0, sender, 8);
+      handle_with_device(1, waiting_sender, 0);
+      handle_with_device(2, waiting_sender, 0);
+    }
+  }
+  EXPECT_EQ(route(1), 0U);
+  handle(0, 1);
+  EXPECT_EQ(route(1), 0U);
+}
+
+TEST_F(lane_choice, takes_no_turns_with_a_lane_that_has_work_of_others) {
+  make_heavy(1);
+  handle(1, waiting_sender, 2);
+  EXPECT_EQ(route(1), 0U);
+  handle_with_device(0, 1, 4);
+  EXPECT_EQ(route(1), 2U);
 }
 
 TEST_F(lane_choice, keeps_lanes_for_messages_of_high_priority) {

@@ -8,6 +8,7 @@
 #include "tests/support/gate.hpp"
 
 #include <sluice/operations/lane_choice.hpp>
+#include <sluice/runtime/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,13 @@ class lanes_on_demand : public ::testing::Test {
     lanes[lane].note_handled({sender});
     lanes[lane].publish(false);
   }
+  /// The first lane handles a message of sender 1, and then has `unfinished` launches on its
+  /// device.
+  void handle_with_device(std::size_t unfinished, std::uint64_t dependent = 0) {
+    lanes[0].note_handled({1});
+    lanes[0].note_device(unfinished, dependent);
+    lanes[0].publish(false);
+  }
   /// Requests wait in front of a lane, or have left it.
   ///@{
   void add_waiting(std::size_t lane) {
@@ -80,6 +88,33 @@ class lanes_on_demand : public ::testing::Test {
 
 TEST_F(lanes_on_demand, are_closed_while_one_sender_waits_for_its_own_messages) {
   for (std::size_t i = 0; i < 10 * crowd; ++i) EXPECT_EQ(route(1), 0U);
+  EXPECT_EQ(wanted, 0);
+}
+
+TEST_F(lanes_on_demand, are_wanted_once_for_a_device_that_is_behind) {
+  for (std::size_t i = 0; i < 10 * crowd; ++i) {
+    EXPECT_EQ(route(1), 0U);
+    handle_with_device(4);
+  }
+  EXPECT_EQ(wanted, 1);
+  open(1);
+  for (std::size_t i = 0; i < 10 * crowd; ++i) handle_with_device(4);
+  EXPECT_EQ(wanted, 1) << "one lane beside it is enough";
+}
+
+TEST_F(lanes_on_demand, are_closed_for_launches_that_follow_each_other) {
+  for (std::size_t i = 0; i < 10 * crowd; ++i) {
+    EXPECT_EQ(route(1), 0U);
+    handle_with_device(4, i);
+  }
+  EXPECT_EQ(wanted, 0);
+}
+
+TEST_F(lanes_on_demand, are_closed_for_a_device_that_is_seldom_behind) {
+  for (std::size_t i = 0; i < 10 * crowd; ++i) {
+    EXPECT_EQ(route(1), 0U);
+    handle_with_device(i % 3 != 0 ? 4 : 2);
+  }
   EXPECT_EQ(wanted, 0);
 }
 
@@ -371,6 +406,30 @@ TEST_P(joined_executors, lack_plans_that_exceed_their_share_or_cannot_be_made) {
     return second().plans_of_other_lanes() == shared_plans::unavailable;
   });
   EXPECT_EQ(script().begun(2), 2);
+}
+
+TEST_P(joined_executors, are_closed_if_they_are_on_demand_and_find_no_memory) {
+  const auto x = words();
+  const auto budget = memory_budget::of(runtime().device().id());
+  const auto run_out_of_memory = [&](executor& e, std::int64_t key) {
+    const auto charged = budget->snapshot();
+    budget->set_limit(charged.held + charged.reserved + (std::size_t{1} << 20U));
+    EXPECT_TRUE(throws(errc::over_budget, "", [&] {
+      (void)run(e, planned{.x = x, .key = key, .workspace_bytes = std::size_t{50} << 20U});
+    }));
+    budget->set_limit(memory_budget::unlimited);
+  };
+  const auto await_plans_of_second = [&](shared_plans state) {
+    await([&] {
+      second().work();
+      return second().plans_of_other_lanes() == state;
+    });
+  };
+  run_out_of_memory(first(), 1);
+  await_plans_of_second(shared_plans::made);
+  EXPECT_EQ(first().plans_of_other_lanes(), shared_plans::made);
+  run_out_of_memory(second(), 2);
+  await_plans_of_second(shared_plans::unavailable);
 }
 
 TEST_P(joined_executors, share_the_limits_of_their_queues) {
