@@ -2,8 +2,12 @@
 #include "runtime/cuda/check.hpp"
 #include "tools/sluice/bench/by_hand_on_gpu.hpp"
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
 
 namespace sluice::cli {
 namespace {
@@ -101,6 +105,88 @@ class pointer_batches {
   owned<cublasHandle_t, cublasDestroy> blas_;
 };
 
+/// Equal products on a stream of their own.
+class lt_products {
+ public:
+  lt_products(device_runtime& runtime, const tensor& a, const tensor& b, const tensor& c)
+      : device_(runtime.device()),
+        a_(a),
+        b_(b),
+        c_(c),
+        stream_(runtime.create_stream()),
+        workspace_(runtime.allocate_bytes(workspace_bytes, stream_.ref())),
+        blas_(device_, [](cublasLtHandle_t* handle) { check_cublas(cublasLtCreate(handle)); }) {
+    const current_device_scope scope(device_);
+    const auto type = a.type() == element_type::f32   ? CUDA_R_32F
+                      : a.type() == element_type::f16 ? CUDA_R_16F
+                                                      : CUDA_R_16BF;
+    const auto size = a.shape()[0];
+    check_cublas(cublasLtMatmulDescInit(
+        &product_, type == CUDA_R_32F ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+        CUDA_R_32F));
+    check_cublas(cublasLtMatrixLayoutInit(&matrix_, type, static_cast<std::uint64_t>(size),
+                                          static_cast<std::uint64_t>(size), size));
+    choose_fastest();
+  }
+
+  void run(std::int64_t count) {
+    const current_device_scope scope(device_);
+    for (std::int64_t i = 0; i < count; ++i) multiply(algorithm_);
+    stream_.synchronize();
+  }
+
+ private:
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+  void multiply(const cublasLtMatmulAlgo_t& algorithm) {
+    const float alpha = 1;
+    const float beta = 0;
+    // cuBLAS takes matrices in column-major order: C' = B' A'.
+    check_cublas(cublasLtMatmul(blas_.get(), &product_, &alpha, b_.address(), &matrix_,
+                                a_.address(), &matrix_, &beta, c_.address(), &matrix_, c_.address(),
+                                &matrix_, &algorithm, workspace_.address(), workspace_bytes,
+                                reinterpret_cast<cudaStream_t>(stream_.ref().native())));
+  }
+  void choose_fastest() {
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    check_cublas(cublasLtMatmulPreferenceInit(&preference));
+    check_cublas(cublasLtMatmulPreferenceSetAttribute(&preference,
+                                                      CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                      &workspace_bytes, sizeof workspace_bytes));
+    std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+    int count = 0;
+    check_cublas(cublasLtMatmulAlgoGetHeuristic(
+        blas_.get(), &product_, &matrix_, &matrix_, &matrix_, &matrix_, &preference,
+        static_cast<int>(found.size()), found.data(), &count));
+    auto least = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i < count; ++i) {
+      const auto& candidate = found[static_cast<std::size_t>(i)].algo;
+      const auto time = time_of(candidate);
+      if (time >= least) continue;
+      least = time;
+      algorithm_ = candidate;
+    }
+  }
+  [[nodiscard]] std::chrono::steady_clock::duration time_of(const cublasLtMatmulAlgo_t& algorithm) {
+    constexpr int calls = 10;
+    multiply(algorithm);
+    stream_.synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) multiply(algorithm);
+    stream_.synchronize();
+    return std::chrono::steady_clock::now() - begin;
+  }
+
+  device& device_;
+  const tensor a_, b_, c_;
+  stream stream_;
+  block_ref workspace_;
+  owned<cublasLtHandle_t, cublasLtDestroy> blas_;
+  cublasLtMatmulDescOpaque_t product_{};
+  cublasLtMatrixLayoutOpaque_t matrix_{};
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
 /// The calls of a stream as one graph, which is instantiated once. The runtime has adopted the
 /// stream, because its own streams must not be captured.
 class graph_of_calls {
@@ -147,6 +233,15 @@ batches_by_hand make_batches_by_hand(device_runtime& runtime, const std::vector<
   const auto batches = std::make_shared<pointer_batches>(runtime, products);
   return [batches](std::size_t size, std::int64_t count) {
     batches->run(size, count);
+  };
+}
+
+products_by_hand make_products_by_hand(device_runtime& runtime, const tensor& a, const tensor& b,
+                                       const tensor& c) {
+  if (runtime.device().id().kind == device_kind::host) return nullptr;
+  const auto products = std::make_shared<lt_products>(runtime, a, b, c);
+  return [products](std::int64_t count) {
+    products->run(count);
   };
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/sluice/bench/by_hand_on_gpu.hpp"
 #include "tools/sluice/bench/load_client.hpp"
 #include "tools/sluice/bench/paired_rounds.hpp"
 
@@ -20,10 +21,13 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+#include <utility>
+
 namespace sluice::cli {
 namespace {
 
-constexpr std::int64_t large_in_flight = 8;  // requests, which keep a device busy
+constexpr std::size_t large_in_flight = 8;  // requests, which keep a device busy
 constexpr auto copy_name = "copy of as many bytes";
 
 /// Sizes and types that suit the device.
@@ -68,9 +72,32 @@ class operation_suite {
   }
   [[nodiscard]] tensor random(const extents& shape) { return random(shape, sizes_.type); }
 
-  /// Requests that take turns, one client with several in flight.
+  /// Memory like that of `output`.
+  [[nodiscard]] tensor other_output(const tensor& output) {
+    return {run_.runtime().allocate_bytes(output.bytes(), stream_.ref()), output.type(),
+            output.shape(), output.strides()};
+  }
+  /// Gives a request an output of its own.
+  template <class Request>
+  void replace_output(Request& request) {
+    if constexpr (std::is_same_v<Request, sluice::run>) {
+      for (auto& output : request.outputs) output = other_output(output.value());
+    } else if constexpr (requires { request.c; }) {
+      request.c = other_output(request.c.value());
+    } else {
+      request.y = other_output(request.y.value());
+    }
+  }
+
+  /// Requests that take turns, one client with several in flight. Those in flight have outputs of
+  /// their own, whatever the order of the replies.
   template <class Reply = tensor, class Handle, class Request>
   timed_work requests(const Handle& target, std::vector<Request> requests) {
+    for (std::size_t i = 0; requests.size() < 2 * large_in_flight; ++i) {
+      auto copy = requests[i];
+      replace_output(copy);
+      requests.push_back(std::move(copy));
+    }
     const auto shared = std::make_shared<std::vector<Request>>(std::move(requests));
     return [shared, load = make_load<Reply>(session_, target, *shared, 1, large_in_flight)](
                std::int64_t n) {
@@ -118,6 +145,10 @@ class operation_suite {
                            fmt::format("gemm({}), {}", size, name),
                            {.unit = "TFLOP/s", .pieces_per_second = 1e12 / flops});
         const auto blas = session_.device().blas();
+        if (auto by_hand = make_products_by_hand(run_.runtime(), product.a.value(),
+                                                 product.b.value(), random(shape, type))) {
+          add_way(ways, "cuBLASLt, the best of its heuristic", std::move(by_hand));
+        }
         add_way(ways, "product", requests(blas, std::vector{product}));
         product.bias = random({size}, type);
         product.activation = activation::gelu_tanh;
