@@ -15,15 +15,15 @@ namespace {
 using namespace operations;
 
 /// The most columns that are computed at once: a line of them fills a page.
-constexpr std::int64_t block = 1024;
+constexpr std::int64_t columns_at_once = 1024;
 
 /// @param x        the lines of a matrix
 /// @param distance that of the lines of y
-/// @param count    columns, at most `block`
+/// @param count    columns, at most `columns_at_once`
 void compute_block(normalization kind, const f32_rows& x, float* y, std::int64_t distance,
                    std::int64_t count) {
   const bool is_logarithm = kind == normalization::log_softmax;
-  constexpr auto size = static_cast<std::size_t>(block);
+  constexpr auto size = static_cast<std::size_t>(columns_at_once);
   std::array<float, size> largest;
   std::array<double, size> sums;
   std::fill_n(largest.begin(), count, -HUGE_VALF);
@@ -63,9 +63,9 @@ void compute_softmax_columns(const normalize_call& call, const normalize_address
   const auto distance_of = [&](int operand) {
     return call.strides[operand][call.row_rank];
   };
-  for (std::int64_t i = 0; i < count; i += block) {
+  for (std::int64_t i = 0; i < count; i += columns_at_once) {
     compute_block(call.kind, {x + i, distance_of(1), call.count}, y + i, distance_of(0),
-                  std::min(block, count - i));
+                  std::min(columns_at_once, count - i));
   }
 }
 

@@ -48,21 +48,22 @@ std::vector<std::int64_t> parts_of(const normalize_call& call) {
   return parts;
 }
 
-constexpr auto types = {storage::f32, storage::f16, storage::f64};
-constexpr auto kinds = {normalization::layer, normalization::rms,     normalization::l1,
-                        normalization::l2,    normalization::softmax, normalization::log_softmax};
+constexpr auto storages = {storage::f32, storage::f16, storage::f64};
+constexpr auto normalizations = {normalization::layer,   normalization::rms,
+                                 normalization::l1,      normalization::l2,
+                                 normalization::softmax, normalization::log_softmax};
 
 TEST(normalize_parts, of_few_long_columns_are_single_ones) {
-  for (const auto type : types) {
-    for (const auto kind : kinds) {
+  for (const auto type : storages) {
+    for (const auto kind : normalizations) {
       EXPECT_EQ(parts_of(call_of_columns(kind, type, 1'000'000, 8)).size(), 8U);
     }
   }
 }
 
 TEST(normalize_parts, of_few_columns_suffice_for_several_threads) {
-  for (const auto type : types) {
-    for (const auto kind : kinds) {
+  for (const auto type : storages) {
+    for (const auto kind : normalizations) {
       for (const std::int64_t columns : {8, 15}) {
         EXPECT_GE(parts_of(call_of_columns(kind, type, 100'000, columns)).size(), 4U) << columns;
       }
@@ -72,8 +73,8 @@ TEST(normalize_parts, of_few_columns_suffice_for_several_threads) {
 
 // Apart, they would be read more than once.
 TEST(normalize_parts, have_the_columns_that_are_computed_together) {
-  for (const auto type : types) {
-    for (const auto kind : kinds) {
+  for (const auto type : storages) {
+    for (const auto kind : normalizations) {
       EXPECT_EQ(parts_of(call_of_columns(kind, type, 30'000, 8)).size(), 1U);
     }
   }
@@ -81,8 +82,8 @@ TEST(normalize_parts, have_the_columns_that_are_computed_together) {
 
 // A thread that computes few columns reads a small part of each page.
 TEST(normalize_parts, of_many_columns_are_large) {
-  for (const auto type : types) {
-    for (const auto kind : kinds) {
+  for (const auto type : storages) {
+    for (const auto kind : normalizations) {
       auto parts = parts_of(call_of_columns(kind, type, 4096, 1024));
       EXPECT_GE(parts.size(), 8U);
       parts.pop_back();  // the rest

@@ -351,6 +351,24 @@ TEST_P(fused_reductions, are_told_from_wrong_ones) {
   }
 }
 
+// The first element of a column is far from the others.
+TEST_P(fused_reductions, of_long_columns_round_as_little_as_others) {
+  if (!on_host()) GTEST_SKIP() << "threads of a GPU add few elements each";
+  std::vector<double> values(std::size_t{7000} * 8);
+  for (auto& value : values) value = static_cast<double>(number(0, 1 << 20)) * 0x1p-20;
+  std::fill_n(values.begin(), 8, 1e3);
+  const auto a = alone(sluice::upload{.values = {values, extents{7000, 8}}});
+  reduce op{.kind = reduction::variance, .axes = extents{0}};
+  program_builder p;
+  auto last = op;
+  last.x = p.add("scaled", affine{.x = p.add("positive", abs(p.input("a"))), .factor = 0.5});
+  const auto together = std::move(p).build({p.add("reduced", last)});
+  expect_fused(together, {a}, 3);
+  ASSERT_TRUE(
+      is_reduction(op, alone(affine{.x = a, .factor = 0.5}), results_of({together, {a}})[0]))
+      << last_error_;
+}
+
 TEST_P(fused_reductions, of_many_elements_are_cut_into_parts) {
   struct sample {
     extents shape;

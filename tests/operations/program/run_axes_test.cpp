@@ -139,8 +139,15 @@ class run_axes : public programs {
     const auto turned_result = [&](const host_tensor& x) {
       return *result_of(turn, *result_of(plain, x));
     };
-    const bool is_independent =
-        are_near(turned_result(joined(a, b)), joined(turned_result(a), turned_result(b)));
+    const auto are_independent = [&](const host_tensor& x, const host_tensor& y) {
+      return are_near(turned_result(joined(x, y)), joined(turned_result(x), turned_result(y)));
+    };
+    bool is_independent = are_independent(a, b);
+    // Runs that a step mixes may give near results by chance.
+    for (int i = 0; i < 5 && is_independent && !refusal.empty(); ++i) {
+      is_independent =
+          are_independent(drawn_constant(s.type, shape, most), drawn_constant(s.type, shape, most));
+    }
     if (s.refused_without_need.count(axis) != 0) {
       EXPECT_TRUE(is_independent && !refusal.empty());
       return;

@@ -41,18 +41,16 @@ void goes_round(device_runtime& runtime, stream_ref stream) {
 }
 
 TEST_P(dlpack_on, every_element_type_goes_round) {
-  for_each_real_type([this]<element T>() {
+  const auto check = [this]<element T>() {
     goes_round<T>(runtime(), stream());
     expect_nothing_is_out();
-  });
-  goes_round<bf16>(runtime(), stream());
-  goes_round<e4m3>(runtime(), stream());
-  goes_round<e5m2>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::complex<float>>(runtime(), stream());
-  expect_nothing_is_out();
-  goes_round<std::complex<double>>(runtime(), stream());
-  expect_nothing_is_out();
+  };
+  for_each_real_type(check);
+  check.operator()<bf16>();
+  check.operator()<e4m3>();
+  check.operator()<e5m2>();
+  check.operator()<std::complex<float>>();
+  check.operator()<std::complex<double>>();
 }
 
 TEST_P(dlpack_on, many_threads_may_pass_memory_round) {

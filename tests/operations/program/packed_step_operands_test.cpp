@@ -14,7 +14,7 @@
 namespace sluice::test {
 namespace {
 
-class packed_operands : public programs {
+class packed_step_operands : public programs {
  protected:
   [[nodiscard]] std::int64_t between(std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(generator_);
@@ -37,7 +37,7 @@ class packed_operands : public programs {
 };
 
 // A residual is packed after the filters.
-TEST_P(packed_operands, of_a_convolution_are_filters_a_residual_and_the_result) {
+TEST_P(packed_step_operands, of_a_convolution_are_filters_a_residual_and_the_result) {
   for (const auto type : {element_type::f32, element_type::f16, element_type::bf16}) {
     const auto channels = 8 * between(1, 3);
     const auto filters = 8 * between(1, 3);
@@ -70,7 +70,7 @@ TEST_P(packed_operands, of_a_convolution_are_filters_a_residual_and_the_result) 
   }
 }
 
-TEST_P(packed_operands, of_a_normalization_are_constants_tensors_and_inputs) {
+TEST_P(packed_step_operands, of_a_normalization_are_constants_tensors_and_inputs) {
   constexpr std::int64_t channels = 37;
   for (int round = 0; round < 24; ++round) {
     program_builder p;
@@ -120,7 +120,7 @@ TEST_P(packed_operands, of_a_normalization_are_constants_tensors_and_inputs) {
   }
 }
 
-TEST_P(packed_operands, may_be_one_constant_twice) {
+TEST_P(packed_step_operands, may_be_one_constant_twice) {
   const auto numbers_of_c = numbers({17, 17, 2});
   const auto matrix = alone(strided_copy{.x = numbers_of_c.select(2, 1)});
   program_builder p;
@@ -137,7 +137,7 @@ TEST_P(packed_operands, may_be_one_constant_twice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(devices, packed_operands, every_device(), parameter_name);
+INSTANTIATE_TEST_SUITE_P(devices, packed_step_operands, every_device(), parameter_name);
 
 }  // namespace
 }  // namespace sluice::test
