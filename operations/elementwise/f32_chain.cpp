@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using host::f32_operands;
 using host::f32_step;
+using host::step_operands;
 
 struct chained_step;
 /// Computes a step for the indices from `i` on and then calls the next one. Arguments of their own
@@ -71,20 +71,20 @@ void unary_step(const chained_step* step, std::int64_t i, float_vector v0, float
   continue_chain(step, i, map_tile(function, {v0, v1, v2, v3}));
 }
 
-template <binary_function F, f32_operands Operands>
+template <binary_function F, step_operands Operands>
 void binary_step(const chained_step* step, std::int64_t i, float_vector v0, float_vector v1,
                  float_vector v2, float_vector v3) {
   const auto function = [](float_vector a, float_vector b) {
     return arithmetic<F>(floats(), a, b);
   };
   const tile x{v0, v1, v2, v3};
-  if constexpr (Operands == f32_operands::registers_and_memory) {
+  if constexpr (Operands == step_operands::registers_and_memory) {
     continue_chain(step, i, map_tiles(function, x, load_tile(step->a + i)));
-  } else if constexpr (Operands == f32_operands::memory_and_registers) {
+  } else if constexpr (Operands == step_operands::memory_and_registers) {
     continue_chain(step, i, map_tiles(function, load_tile(step->a + i), x));
-  } else if constexpr (Operands == f32_operands::registers_twice) {
+  } else if constexpr (Operands == step_operands::registers_twice) {
     continue_chain(step, i, map_tiles(function, x, x));
-  } else if constexpr (Operands == f32_operands::registers_and_number) {
+  } else if constexpr (Operands == step_operands::registers_and_number) {
     continue_chain(step, i, map_tiles(function, x, repeated(step->alpha)));
   } else {
     continue_chain(step, i, map_tiles(function, repeated(step->alpha), x));
@@ -117,8 +117,8 @@ constexpr std::array<chained_function, sizeof...(I)> unary_steps(std::index_sequ
 }
 template <std::size_t I>
 constexpr chained_function binary_step_of() {
-  constexpr auto f = static_cast<binary_function>(I / host::f32_operands_count);
-  constexpr auto operands = static_cast<f32_operands>(I % host::f32_operands_count);
+  constexpr auto f = static_cast<binary_function>(I / host::step_operands_count);
+  constexpr auto operands = static_cast<step_operands>(I % host::step_operands_count);
   if constexpr (is_arithmetic(f)) return binary_step<f, operands>;
   return nullptr;
 }
@@ -130,7 +130,7 @@ constexpr std::array<chained_function, sizeof...(I)> binary_steps(std::index_seq
 chained_function function_of(const f32_step& step) {
   static constexpr auto unary = unary_steps(std::make_index_sequence<unary_function_count>());
   static constexpr auto binary =
-      binary_steps(std::make_index_sequence<binary_function_count * host::f32_operands_count>());
+      binary_steps(std::make_index_sequence<binary_function_count * host::step_operands_count>());
   switch (step.kind) {
     case f32_step::action::load:
       return load_step;
@@ -139,7 +139,7 @@ chained_function function_of(const f32_step& step) {
     case f32_step::action::unary:
       return unary[static_cast<std::size_t>(step.unary)];
     case f32_step::action::binary:
-      return binary[static_cast<std::size_t>(step.binary) * host::f32_operands_count +
+      return binary[static_cast<std::size_t>(step.binary) * host::step_operands_count +
                     static_cast<std::size_t>(step.operands)];
     case f32_step::action::affine:
       break;

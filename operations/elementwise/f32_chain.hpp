@@ -11,14 +11,14 @@
 namespace sluice::host {
 
 /// Where the operands of a binary function are: in registers, in memory, or a number.
-enum class f32_operands : std::uint8_t {
+enum class step_operands : std::uint8_t {
   registers_and_memory,
   memory_and_registers,
   registers_twice,
   registers_and_number,
   number_and_registers,
 };
-inline constexpr std::size_t f32_operands_count = 5;
+inline constexpr std::size_t step_operands_count = 5;
 
 /// A step that changes the values in registers, of which there is one for each index, or that
 /// stores them.
@@ -33,7 +33,7 @@ struct f32_step {
   action kind = action::load;
   unary_function unary{};
   binary_function binary{};
-  f32_operands operands{};
+  step_operands operands{};
   /// Whether y, which no other step has, is stored past the caches. Other threads may read it after
   /// `finish_streams`.
   bool is_streamed = false;

@@ -97,16 +97,16 @@ class chain_builder {
       keep(operand == 1 ? b : a);
       step.step.alpha = call.number.bits<float>();
       step.step.operands =
-          operand == 1 ? f32_operands::number_and_registers : f32_operands::registers_and_number;
+          operand == 1 ? step_operands::number_and_registers : step_operands::registers_and_number;
     } else if (a == b) {
       keep(a);
-      step.step.operands = f32_operands::registers_twice;
+      step.step.operands = step_operands::registers_twice;
     } else if (b == kept_) {
-      step.step.operands = f32_operands::memory_and_registers;
+      step.step.operands = step_operands::memory_and_registers;
       note_read(step.a = a);
     } else {
       keep(a);
-      step.step.operands = f32_operands::registers_and_memory;
+      step.step.operands = step_operands::registers_and_memory;
       note_read(step.a = b);
     }
     steps_.push_back(step);

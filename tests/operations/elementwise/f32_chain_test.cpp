@@ -25,9 +25,9 @@ namespace sluice::test {
 namespace {
 
 using namespace operations;
-using host::f32_operands;
 using host::f32_step;
 using host::is_arithmetic;
+using host::step_operands;
 
 class f32_chain : public ::testing::Test {
  protected:
@@ -78,9 +78,9 @@ class f32_chain : public ::testing::Test {
       case 1:
         step.kind = f32_step::action::binary;
         step.binary = any_binary();
-        step.operands = static_cast<f32_operands>(between(0, host::f32_operands_count - 1));
-        if (step.operands == f32_operands::registers_and_memory ||
-            step.operands == f32_operands::memory_and_registers) {
+        step.operands = static_cast<step_operands>(between(0, host::step_operands_count - 1));
+        if (step.operands == step_operands::registers_and_memory ||
+            step.operands == step_operands::memory_and_registers) {
           step.a = address();
         }
         break;
@@ -108,11 +108,11 @@ class f32_chain : public ::testing::Test {
         host::unary_f32({step.unary, step.alpha, step.beta}, y, n, y);
         break;
       case f32_step::action::binary:
-        if (step.operands == f32_operands::memory_and_registers ||
-            step.operands == f32_operands::number_and_registers) {
+        if (step.operands == step_operands::memory_and_registers ||
+            step.operands == step_operands::number_and_registers) {
           host::binary_f32(step.binary, other, y, n, y);
         } else {
-          const bool is_twice = step.operands == f32_operands::registers_twice;
+          const bool is_twice = step.operands == step_operands::registers_twice;
           host::binary_f32(step.binary, y, is_twice ? y : other, n, y);
         }
         break;
