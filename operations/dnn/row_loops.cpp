@@ -94,8 +94,11 @@ float largest_number_f32(const float* x, std::int64_t count) {
   for (; i + tile_size <= count; i += tile_size) {
     all = map_tiles([](auto a, auto b) { return hn::Max(a, b); }, load_tile(x + i), all);
   }
-  auto result =
-      hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(all.v0, all.v1), hn::Max(all.v2, all.v3))));
+  // `MaxOfLanes` of EMU128 takes no number for smaller than the least finite one.
+  std::array<float, hn::MaxLanes(floats())> lanes;
+  hn::StoreU(hn::Max(hn::Max(all.v0, all.v1), hn::Max(all.v2, all.v3)), d, lanes.data());
+  float result = -HUGE_VALF;
+  for (std::size_t k = 0; k < hn::Lanes(d); ++k) result = lanes[k] > result ? lanes[k] : result;
   for (; i < count; ++i) result = x[i] > result ? x[i] : result;
   return result;
 }

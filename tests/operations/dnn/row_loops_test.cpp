@@ -9,6 +9,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -191,7 +192,7 @@ TEST_F(row_loops, deviations_of_large_numbers) {
 TEST_F(row_loops, products_of_zeros) {
   const auto bits = [](const float* x, std::size_t n) {
     std::vector<std::uint32_t> all(n);
-    std::memcpy(all.data(), x, n * sizeof(float));
+    std::transform(x, x + n, all.begin(), [](float v) { return std::bit_cast<std::uint32_t>(v); });
     return all;
   };
   for (const std::size_t n : counts) {
