@@ -95,6 +95,7 @@ TEST_P(lane_test, counts_launches_that_follow_an_unfinished_one) {
 
   gate closed;
   closed.hold(test_lane().stream());
+  closed.hold(other_lane.stream());
   EXPECT_FALSE(launch_on(test_lane(), reads(first)));
   EXPECT_FALSE(launch_on(test_lane(), reads(first))) << "reads have no hazard";
   EXPECT_FALSE(launch_on(other_lane, reads(first)));
