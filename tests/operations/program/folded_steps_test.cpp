@@ -60,7 +60,7 @@ class folded_steps : public programs {
 };
 
 TEST_P(folded_steps, are_computed_once_for_all_shapes) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
   program_builder p;
   const auto x = p.input("x");
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
@@ -77,7 +77,7 @@ TEST_P(folded_steps, are_computed_once_for_all_shapes) {
 }
 
 TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_on_it) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
   program_builder p;
   const auto on_device = alone(sluice::upload{.values = {std::vector<float>{1, 2, 3}, extents{3}}});
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
@@ -93,9 +93,29 @@ TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_o
   EXPECT_EQ(computed, 6);
 }
 
+TEST_P(folded_steps, are_no_commands_of_runs) {
+  const auto on_host_numbers = get(numbers({3}));
+  const auto build = [&](bool folds) {
+    program_builder p;
+    const auto x = p.input("x");
+    const auto c = folds ? p.constant("c", on_host_numbers) : p.input("c");
+    const auto twice = p.add("twice", affine{.x = c, .factor = 2});
+    const auto square = p.add("square", multiply(twice, twice));
+    return std::move(p).build({p.add("sum", add(x, square))}, {.fuse = false});
+  };
+  const auto input = numbers({4, 3});
+  const auto spec = tensor_spec::of(input);
+  const auto folded = build(true);
+  EXPECT_EQ(prepare_of({folded, {spec}}).commands, 1U);
+  const auto other = build(false);
+  EXPECT_EQ(prepare_of({other, {spec, tensor_spec::row_major(element_type::f32, {3})}}).commands, 3U);
+  EXPECT_EQ(bits(results_of({folded, {input}})[0]),
+            bits(results_of({other, {input, on_host_numbers}})[0]));
+}
+
 // Other plans wait for the steps that are computed ahead.
 TEST_P(folded_steps, are_none_with_much_work) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
   program_builder p;
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
   const auto twice = p.add("twice", counted_double{.x = c, .work = 1e9});
