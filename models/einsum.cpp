@@ -50,8 +50,8 @@ labels expand(const node& n, const std::string& term, std::size_t rank) {
 }
 
 /// The elements whose indices of a repeated label are equal.
-labelled take_diagonals(const node& n, labelled from) {
-  auto& [x, dimensions] = from;
+labelled take_diagonals(const node& n, labelled operand) {
+  auto& [x, dimensions] = operand;
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     const auto j = dimensions.find(dimensions[i], i + 1);
     if (j == labels::npos) continue;
@@ -75,9 +75,9 @@ labelled take_diagonals(const node& n, labelled from) {
     dimensions.erase(j, 1);
     dimensions.erase(i, 1);
     dimensions += label;
-    return take_diagonals(n, std::move(from));
+    return take_diagonals(n, std::move(operand));
   }
-  return from;
+  return operand;
 }
 
 /// Gives each label one extent. A dimension of extent 1 is left out where the label has another
@@ -151,31 +151,32 @@ labels join(labels a, const labels& b) {
 }
 
 /// Sums over the dimensions whose labels are not in `wanted`.
-labelled sum_others(const node& n, labelled from, const labels& wanted) {
+labelled sum_others(const node& n, labelled operand, const labels& wanted) {
   extents axes;
   labels kept;
-  for (std::size_t i = 0; i < from.dimensions.size(); ++i) {
-    if (wanted.find(from.dimensions[i]) == labels::npos) {
+  for (std::size_t i = 0; i < operand.dimensions.size(); ++i) {
+    if (wanted.find(operand.dimensions[i]) == labels::npos) {
       axes.push_back(static_cast<std::int64_t>(i));
     } else {
-      kept += from.dimensions[i];
+      kept += operand.dimensions[i];
     }
   }
-  if (axes.empty()) return from;
-  const auto type = from.x.type();
-  const auto sum = n.add(reduce{.x = from.x, .kind = reduction::sum, .axes = std::optional(axes)});
+  if (axes.empty()) return operand;
+  const auto type = operand.x.type();
+  const auto sum =
+      n.add(reduce{.x = operand.x, .kind = reduction::sum, .axes = std::optional(axes)});
   return {n.cast_to(sum, type), kept};
 }
 
 /// The dimensions `order`, with an extent of 1 for those that the value does not have.
-value arrange(const labelled& from, const labels& order) {
-  auto x = from.x;
+value arrange(const labelled& operand, const labels& order) {
+  auto x = operand.x;
   labels present;
   extents axes;
   for (const auto label : order) {
-    const auto at = from.dimensions.find(label);
-    if (at == labels::npos) continue;
-    axes.push_back(static_cast<std::int64_t>(at));
+    const auto axis = operand.dimensions.find(label);
+    if (axis == labels::npos) continue;
+    axes.push_back(static_cast<std::int64_t>(axis));
     present += label;
   }
   x = x.permute(axes);
@@ -205,9 +206,9 @@ labelled multiply_two(const node& n, const labelled& a, const labelled& b, const
   for (const auto label : b.dimensions) {
     if (!has(a.dimensions, label)) columns += label;
   }
-  const auto size = [&](const labelled& from, const labels& some) {
+  const auto size = [&](const labelled& operand, const labels& some) {
     std::int64_t count = 1;
-    for (const auto label : some) count *= from.x.extent(from.dimensions.find(label));
+    for (const auto label : some) count *= operand.x.extent(operand.dimensions.find(label));
     return count;
   };
   extents shape;

@@ -50,9 +50,9 @@ attribute_map attributes_of(const onnx::NodeProto& message, const attribute_map*
     const auto* found = &attribute;
     if (!attribute.ref_attr_name().empty()) {
       if (of_function == nullptr) continue;
-      const auto given = of_function->find(attribute.ref_attr_name());
-      if (given == of_function->end()) continue;
-      found = given->second;
+      const auto argument = of_function->find(attribute.ref_attr_name());
+      if (argument == of_function->end()) continue;
+      found = argument->second;
     }
     attributes.emplace(attribute.name(), found);
   }

@@ -112,11 +112,11 @@ model_program make_program(const models::model_file& file,
       visible.emplace(input.name, models::value(scope, bound->second, input.name));
       continue;
     }
-    const auto given = specs.find(input.name);
-    if (given == specs.end()) throw invalid_argument(input.name, "the input is not given");
-    require_fit(input, given->second.type, given->second.shape);
-    symbols.add(input, given->second.shape);
-    const auto added = scope.input(input.name, given->second);
+    const auto spec = specs.find(input.name);
+    if (spec == specs.end()) throw invalid_argument(input.name, "the input is not given");
+    require_fit(input, spec->second.type, spec->second.shape);
+    symbols.add(input, spec->second.shape);
+    const auto added = scope.input(input.name, spec->second);
     added.add_sources(scope.sources().single(number));
     visible.emplace(input.name, added);
     made.inputs.push_back(input.name);

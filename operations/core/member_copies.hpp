@@ -25,13 +25,14 @@ struct member_places {
 /// Loads the kernels for the device of a lane.
 /// @throws error `library_failure`
 void load_member_copies(lane_libraries& libraries);
-/// Enqueues copies from each of `from` to its place at `to`. What is left of the places becomes 0.
+/// Enqueues copies from each of `sources` to its place at `destination`. What is left of the places
+/// becomes 0.
 /// @throws error `library_failure`
-void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* destination,
-                    const member_places& places);
-/// Enqueues copies from the places at `from` to each of `destinations`.
+void gather_members(lane_libraries& libraries, std::span<const member_row> sources,
+                    void* destination, const member_places& places);
+/// Enqueues copies from the places at `source` to each of `destinations`.
 /// @throws error `library_failure`
-void scatter_members(lane_libraries& libraries, const void* from,
+void scatter_members(lane_libraries& libraries, const void* source,
                      std::span<const member_row> destinations, const member_places& places);
 
 }  // namespace sluice::cuda

@@ -28,18 +28,18 @@ void load_member_copies(lane_libraries& libraries) {
   check(static_cast<cudaError_t>(operations::load_member_kernels()));
 }
 
-void gather_members(lane_libraries& libraries, std::span<const member_row> from, void* destination,
-                    const member_places& places) {
+void gather_members(lane_libraries& libraries, std::span<const member_row> sources,
+                    void* destination, const member_places& places) {
   const current_device_scope current(libraries.runtime().device());
   check(static_cast<cudaError_t>(operations::launch_gather(
-      arguments(from), destination, shape_of(places), libraries.stream().native())));
+      arguments(sources), destination, shape_of(places), libraries.stream().native())));
 }
 
-void scatter_members(lane_libraries& libraries, const void* from,
+void scatter_members(lane_libraries& libraries, const void* source,
                      std::span<const member_row> destinations, const member_places& places) {
   const current_device_scope current(libraries.runtime().device());
   check(static_cast<cudaError_t>(operations::launch_scatter(
-      from, arguments(destinations), shape_of(places), libraries.stream().native())));
+      source, arguments(destinations), shape_of(places), libraries.stream().native())));
 }
 
 }  // namespace sluice::cuda

@@ -28,10 +28,10 @@ struct place_shape {
 /// Queues copies from each member to its place at `destination`, and zeros into what is left of the
 /// places, on a stream of the current device. There are from 1 to `places.count` members, and no
 /// place is empty. Returns a `cudaError_t`.
-[[nodiscard]] int launch_gather(const member_rows& from, void* destination,
+[[nodiscard]] int launch_gather(const member_rows& sources, void* destination,
                                 const place_shape& places, native_stream* stream);
-/// Queues copies from the places at `from` to each member. Likewise.
-[[nodiscard]] int launch_scatter(const void* from, const member_rows& destinations,
+/// Queues copies from the places at `source` to each member. Likewise.
+[[nodiscard]] int launch_scatter(const void* source, const member_rows& destinations,
                                  const place_shape& places, native_stream* stream);
 
 }  // namespace sluice::operations

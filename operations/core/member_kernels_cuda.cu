@@ -27,12 +27,13 @@ __device__ void for_each_word(std::size_t rows, unsigned row_words, const Copy& 
 
 template <class Word>
 __global__ void __launch_bounds__(threads_per_block)
-    gather(const __grid_constant__ member_rows from, Word* destination, std::size_t rows,
+    gather(const __grid_constant__ member_rows sources, Word* destination, std::size_t rows,
            unsigned row_words) {
   const unsigned member = blockIdx.y;
-  const bool is_there = member < from.count;
-  const auto* const source = is_there ? static_cast<const Word*>(from.addresses[member]) : nullptr;
-  const unsigned own_words = is_there ? from.row_bytes[member] / sizeof(Word) : 0;
+  const bool is_there = member < sources.count;
+  const auto* const source =
+      is_there ? static_cast<const Word*>(sources.addresses[member]) : nullptr;
+  const unsigned own_words = is_there ? sources.row_bytes[member] / sizeof(Word) : 0;
   Word* const place = destination + member * rows * row_words;
   for_each_word(rows, row_words, [&](std::size_t index, std::size_t row, unsigned column) {
     place[index] = column < own_words ? source[row * own_words + column] : Word{};
@@ -41,12 +42,12 @@ __global__ void __launch_bounds__(threads_per_block)
 
 template <class Word>
 __global__ void __launch_bounds__(threads_per_block)
-    scatter(const Word* from, const __grid_constant__ member_rows destinations, std::size_t rows,
+    scatter(const Word* source, const __grid_constant__ member_rows destinations, std::size_t rows,
             unsigned row_words) {
   const unsigned member = blockIdx.y;
   auto* const target = static_cast<Word*>(destinations.addresses[member]);
   const unsigned own_words = destinations.row_bytes[member] / sizeof(Word);
-  const Word* const place = from + member * rows * row_words;
+  const Word* const place = source + member * rows * row_words;
   for_each_word(rows, row_words, [&](std::size_t index, std::size_t row, unsigned column) {
     if (column < own_words) target[row * own_words + column] = place[index];
   });
@@ -87,25 +88,25 @@ int load_member_kernels() {
   return cudaSuccess;
 }
 
-int launch_gather(const member_rows& from, void* destination, const place_shape& places,
+int launch_gather(const member_rows& sources, void* destination, const place_shape& places,
                   native_stream* stream) {
-  return with_word(from, destination, places.row_bytes, [&](auto word) -> int {
+  return with_word(sources, destination, places.row_bytes, [&](auto word) -> int {
     using word_type = decltype(word);
     const auto words = static_cast<unsigned>(places.row_bytes / sizeof(word_type));
     gather<<<blocks_for(places.rows * words, places.count), threads_per_block, 0,
-             reinterpret_cast<cudaStream_t>(stream)>>>(from, static_cast<word_type*>(destination),
-                                                       places.rows, words);
+             reinterpret_cast<cudaStream_t>(stream)>>>(
+        sources, static_cast<word_type*>(destination), places.rows, words);
     return cudaGetLastError();
   });
 }
 
-int launch_scatter(const void* from, const member_rows& destinations, const place_shape& places,
+int launch_scatter(const void* source, const member_rows& destinations, const place_shape& places,
                    native_stream* stream) {
-  return with_word(destinations, from, places.row_bytes, [&](auto word) -> int {
+  return with_word(destinations, source, places.row_bytes, [&](auto word) -> int {
     using word_type = decltype(word);
     const auto words = static_cast<unsigned>(places.row_bytes / sizeof(word_type));
     scatter<<<blocks_for(places.rows * words, destinations.count), threads_per_block, 0,
-              reinterpret_cast<cudaStream_t>(stream)>>>(static_cast<const word_type*>(from),
+              reinterpret_cast<cudaStream_t>(stream)>>>(static_cast<const word_type*>(source),
                                                         destinations, places.rows, words);
     return cudaGetLastError();
   });

@@ -59,8 +59,8 @@ integer_convolution_call infer(const integer_convolution& op, inference& inferen
   (void)zero_stride(inference, op.x_zero_point, x, "x", 1);
   const auto w_zero_stride = zero_stride(inference, op.w_zero_point, w, "w", shape[1]);
   for (const auto* zero : {&op.x_zero_point, &op.w_zero_point}) {
-    const auto* const given = inference.given(*zero);
-    if (given != nullptr && given->rank() == 1) inference.couple(*zero, 0);
+    const auto* const spec = inference.given(*zero);
+    if (spec != nullptr && spec->rank() == 1) inference.couple(*zero, 0);
   }
   const auto& y = inference.result(op.y, element_type::i32, shape, operations::memory_order(x));
   integer_convolution_call call;

@@ -188,8 +188,8 @@ class block_evaluator {
                     element_at<element>(addresses_[operand], offset));
         return 0;
       }
-      for_each_index(operand, offset, height, width, [&](std::int64_t i, std::int64_t from) {
-        put_element(target, i, element_at<element>(addresses_[operand], from));
+      for_each_index(operand, offset, height, width, [&](std::int64_t i, std::int64_t index) {
+        put_element(target, i, element_at<element>(addresses_[operand], index));
       });
       return 0;
     });

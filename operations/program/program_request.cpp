@@ -5,6 +5,7 @@
 #include "operations/overlaps.hpp"
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/executable.hpp"
+#include "operations/program/program_launch.hpp"
 #include "operations/program/program_price.hpp"
 #include "operations/program/stacked_runs.hpp"
 

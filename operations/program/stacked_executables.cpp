@@ -7,6 +7,7 @@
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/executable.hpp"
 #include "operations/program/program_graph.hpp"
+#include "operations/program/program_launch.hpp"
 #include "operations/program/program_price.hpp"
 #include "operations/program/stacked_runs.hpp"
 

@@ -19,7 +19,7 @@ class launch_dependencies {
   /// Has preflight look whether the launch has a hazard with an unfinished launch of its group of
   /// streams. Not for launches that are preflighted together.
   static void look_for_unfinished(launch_recorder& recorder) noexcept;
-  /// What it has found.
+  /// Whether preflight has found one.
   [[nodiscard]] static bool follow_unfinished(const launch_recorder& recorder) noexcept;
   /// Adds a ticket of another runtime. A recorder holds at most one.
   static void add(launch_recorder& recorder,

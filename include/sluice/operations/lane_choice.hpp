@@ -48,8 +48,8 @@ class SLUICE_EXPORT lane_choice {
   [[nodiscard]] static std::size_t slot_of(request_sender sender) noexcept {
     return (sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits);
   }
-  /// What a lane has on its device: launches that keep it behind, without hazards between them, or
-  /// launches that follow each other, or few.
+  /// The launches of a lane: `heavy` if they keep the device behind and have no hazards with each
+  /// other, `dependent` if they follow each other, `light` if they are few.
   enum class device_work : std::uint8_t { light, heavy, dependent };
 
  public:

@@ -62,16 +62,16 @@ class softmax_columns : public executor_test {
     if (!has_specials) return x;
     for (std::int64_t i = 0; i < s.outer; ++i) {
       for (std::int64_t column = 0; column < s.columns; ++column) {
-        const auto at = [&](std::int64_t row) -> float& {
+        const auto element = [&](std::int64_t row) -> float& {
           return x[static_cast<std::size_t>((i * s.rows + row) * s.columns + column)];
         };
         const auto kind = between(0, 9);
         const auto row = between(0, s.rows - 1);
-        if (kind == 0) at(row) = std::numeric_limits<float>::quiet_NaN();
-        if (kind == 1) at(row) = infinite;
-        if (kind == 2) at(row) = 60'000;
+        if (kind == 0) element(row) = std::numeric_limits<float>::quiet_NaN();
+        if (kind == 1) element(row) = infinite;
+        if (kind == 2) element(row) = 60'000;
         for (std::int64_t k = 0; k < s.rows; ++k) {
-          if (kind == 3 || (kind > 5 && between(0, 2) == 0)) at(k) = -infinite;
+          if (kind == 3 || (kind > 5 && between(0, 2) == 0)) element(k) = -infinite;
         }
       }
     }

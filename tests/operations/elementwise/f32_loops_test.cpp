@@ -85,13 +85,13 @@ TEST_F(f32_loops, load_every_type) {
       const auto shift = between(0, 3);
       const auto memory = bytes((shift + n) * static_cast<std::int64_t>(largest_element));
       // Aligned to an element only.
-      const auto* const from = memory.data() + shift * 8;
+      const auto* const source = memory.data() + shift * 8;
       for_each_vector_target([&] {
         std::vector<float> loaded(static_cast<std::size_t>(n + 1), 7.0F);
-        host::load_f32(type_of(type), from, n, loaded.data());
+        host::load_f32(type_of(type), source, n, loaded.data());
         for (std::int64_t i = 0; i < n; ++i) {
           ASSERT_TRUE(
-              same(loaded[static_cast<std::size_t>(i)], load<float>(type_of(type), from, i)))
+              same(loaded[static_cast<std::size_t>(i)], load<float>(type_of(type), source, i)))
               << "type " << type << " element " << i << " of " << n;
         }
         EXPECT_EQ(loaded.back(), 7.0F);

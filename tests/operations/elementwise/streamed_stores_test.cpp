@@ -21,15 +21,15 @@ TEST(streamed_stores, copy_bytes_between_any_addresses) {
   for (auto& byte : x) byte = static_cast<std::uint8_t>(random());
   for_each_vector_target([&] {
     for (std::size_t count = 0; count < 600; count += 1 + count / 8) {
-      const auto from = static_cast<std::size_t>(random() % 70);
-      const auto to = static_cast<std::size_t>(random() % 70);
+      const auto source = static_cast<std::size_t>(random() % 70);
+      const auto target = static_cast<std::size_t>(random() % 70);
       std::vector<std::uint8_t> y(700, 7);
       auto expected = y;
-      std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(from), count,
-                  expected.begin() + static_cast<std::ptrdiff_t>(to));
-      host::stream_bytes(x.data() + from, count, y.data() + to);
+      std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(source), count,
+                  expected.begin() + static_cast<std::ptrdiff_t>(target));
+      host::stream_bytes(x.data() + source, count, y.data() + target);
       host::finish_streams();
-      EXPECT_EQ(y, expected) << count << " bytes from " << from << " to " << to;
+      EXPECT_EQ(y, expected) << count << " bytes from " << source << " to " << target;
     }
   });
 }

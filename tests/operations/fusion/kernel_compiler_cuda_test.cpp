@@ -136,12 +136,14 @@ TEST_F(kernel_compiler_cuda, compiles_casts_between_all_types) {
   for (int x = 0; x <= static_cast<int>(storage::c128); ++x) {
     std::vector<fused_call> calls;
     for (int y = 0; y <= static_cast<int>(storage::c128); ++y) {
-      const auto from = static_cast<storage>(x);
-      const auto to = static_cast<storage>(y);
-      if (is_complex_storage(from) && !is_complex_storage(to) && to != storage::boolean) continue;
-      auto call = call_of<cast_call>({to, from});
+      const auto source = static_cast<storage>(x);
+      const auto target = static_cast<storage>(y);
+      if (is_complex_storage(source) && !is_complex_storage(target) && target != storage::boolean)
+        continue;
+      auto call = call_of<cast_call>({target, source});
       calls.emplace_back(call);
-      if (is_complex_storage(from) || (to != storage::e4m3 && to != storage::e5m2)) continue;
+      if (is_complex_storage(source) || (target != storage::e4m3 && target != storage::e5m2))
+        continue;
       call.saturates = false;
       calls.emplace_back(call);
     }
