@@ -38,7 +38,7 @@ struct row_map {
   const T* scale = nullptr;
   const T* bias = nullptr;
   T constant_scale = 1;
-  T constant_bias = 0;
+  T constant_bias = T{-0.0};  ///< a sum with -0 keeps the sign of zeros
   /// Whether y, which is not at the address of x, is stored past the caches. Other threads may read
   /// it after `finish_streams`.
   bool is_streamed = false;

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <complex>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -28,7 +27,7 @@ std::uint32_t byte_at(std::span<const std::byte> bytes, std::size_t index) {
 }
 
 /// Reads everything up to the elements.
-npy_header read_header(byte_source& source, std::string_view types) {
+npy_header read_header(byte_source& source, std::span<const element_type> types) {
   std::array<std::byte, 8> prologue{};
   const std::size_t received = source.read(prologue);
   static constexpr std::array<unsigned char, 6> magic{0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -73,7 +72,7 @@ void reverse_bytes(std::span<std::byte> elements, std::size_t width) {
 }
 
 /// Copies elements from Fortran order (the first axis is contiguous) to C order.
-template <class T>
+template <std::size_t Size>
 void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> destination,
                         std::span<const std::int64_t> shape) {
   std::vector<std::size_t> strides(shape.size());
@@ -84,8 +83,8 @@ void from_fortran_order(std::span<const std::byte> from, std::span<std::byte> de
   }
   std::vector<std::int64_t> index(shape.size(), 0);
   std::size_t source = 0;
-  for (std::size_t target = 0; target < destination.size(); target += sizeof(T)) {
-    std::memcpy(destination.data() + target, from.data() + source * sizeof(T), sizeof(T));
+  for (std::size_t target = 0; target < destination.size(); target += Size) {
+    std::memcpy(destination.data() + target, from.data() + source * Size, Size);
     for (std::size_t axis = shape.size(); axis-- > 0;) {
       source += strides[axis];
       if (++index[axis] < shape[axis]) break;
@@ -102,20 +101,26 @@ void to_c_order(array& contents) {
   if (contents.bytes.empty() || long_axes < 2) return;
   std::vector<std::byte> ordered(contents.bytes.size());
   switch (size_of(contents.type)) {
+    case 1:
+      from_fortran_order<1>(contents.bytes, ordered, contents.shape);
+      break;
+    case 2:
+      from_fortran_order<2>(contents.bytes, ordered, contents.shape);
+      break;
     case 4:
-      from_fortran_order<float>(contents.bytes, ordered, contents.shape);
+      from_fortran_order<4>(contents.bytes, ordered, contents.shape);
       break;
     case 8:
-      from_fortran_order<double>(contents.bytes, ordered, contents.shape);
+      from_fortran_order<8>(contents.bytes, ordered, contents.shape);
       break;
     default:
-      from_fortran_order<std::complex<double>>(contents.bytes, ordered, contents.shape);
+      from_fortran_order<16>(contents.bytes, ordered, contents.shape);
       break;
   }
   contents.bytes = std::move(ordered);
 }
 
-array read_array(byte_source& source, std::string_view types) {
+array read_array(byte_source& source, std::span<const element_type> types) {
   npy_header header = read_header(source, types);
   const std::optional<std::size_t> size = byte_size(header.type, header.shape);
   if (!size)
@@ -130,6 +135,11 @@ array read_array(byte_source& source, std::string_view types) {
   if (source.read(surplus) != 0)
     throw invalid_argument(source.name(), "has more than the " + std::to_string(*size) +
                                               " bytes of elements that its shape describes");
+  if (contents.type == element_type::boolean &&
+      std::any_of(contents.bytes.begin(), contents.bytes.end(),
+                  [](std::byte b) { return b > std::byte{1}; })) {
+    throw invalid_argument(source.name(), "has a boolean that is neither 0 nor 1");
+  }
   if (header.byte_swapped) reverse_bytes(contents.bytes, scalar_size(contents.type));
   if (header.fortran_order) to_c_order(contents);
   return contents;
@@ -160,14 +170,14 @@ std::optional<std::size_t> byte_size(element_type type,
   return empty ? 0 : size;
 }
 
-array read_npy(const std::filesystem::path& path, std::string_view types) {
+array read_npy(const std::filesystem::path& path, std::span<const element_type> types) {
   file_source source(path);
   return read_array(source, types);
 }
 
 array parse_npy(std::span<const std::byte> file, std::string_view name) {
   span_source source(file, std::string(name));
-  return read_array(source, "f32, f64, c64 or c128");
+  return read_array(source, npy_types);
 }
 
 void write_npy(const std::filesystem::path& path, element_type type,

@@ -3,6 +3,7 @@
 
 #include <sluice/runtime/element_type.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -47,18 +48,24 @@ struct array {
 [[nodiscard]] std::optional<std::size_t> byte_size(element_type type,
                                                    std::span<const std::int64_t> shape) noexcept;
 
-/// Reads a NumPy file of version 1.0, 2.0 or 3.0 with elements of type f32, f64, c64 or c128, in C
-/// or Fortran order and in either byte order. The result is in C order and native byte order. For
-/// any header it allocates at most a small multiple of the true size of the file. Format:
-/// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
-/// @param types the element types that the caller accepts, for the error about another type
-/// @throws error `invalid_argument`, in one line that names the file: the file is missing, not
-/// readable, malformed, truncated, longer than its header says, or of another element type;
-/// `library_failure`: the read fails
-[[nodiscard]] array read_npy(const std::filesystem::path& path,
-                             std::string_view types = "f32, f64, c64 or c128");
+/// The element types that NumPy has.
+inline constexpr std::array npy_types{element_type::boolean, element_type::u8,  element_type::i8,
+                                      element_type::u16,     element_type::i16, element_type::i32,
+                                      element_type::u32,     element_type::i64, element_type::u64,
+                                      element_type::f16,     element_type::f32, element_type::f64,
+                                      element_type::c64,     element_type::c128};
 
-/// As `read_npy`, for the bytes of a file. Errors call it `name`.
+/// Reads a NumPy file of version 1.0, 2.0 or 3.0 with elements of one of the types `types`, in C or
+/// Fortran order and in either byte order. The result is in C order and native byte order. For any
+/// header it allocates at most a small multiple of the true size of the file. Format:
+/// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+/// @throws error `invalid_argument`, in one line that names the file: the file is missing, not
+/// readable, malformed, truncated, longer than its header says, of another element type, or has a
+/// boolean that is neither 0 nor 1; `library_failure`: the read fails
+[[nodiscard]] array read_npy(const std::filesystem::path& path,
+                             std::span<const element_type> types = npy_types);
+
+/// As `read_npy`, for the bytes of a file with elements of any type. Errors call it `name`.
 [[nodiscard]] array parse_npy(std::span<const std::byte> file, std::string_view name);
 
 /// Writes a file of version 1.0, little-endian and in C order, of any element type, as an

@@ -5,6 +5,8 @@
 
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <optional>
@@ -14,6 +16,30 @@ namespace sluice::io {
 namespace {
 
 constexpr std::size_t maximum_dimensions = 64;
+
+/// The codes of element types, without the byte order.
+struct type_code {
+  std::string_view code;
+  element_type type;
+};
+constexpr std::array type_codes{
+    type_code{"b1", element_type::boolean}, type_code{"u1", element_type::u8},
+    type_code{"i1", element_type::i8},      type_code{"u2", element_type::u16},
+    type_code{"i2", element_type::i16},     type_code{"i4", element_type::i32},
+    type_code{"u4", element_type::u32},     type_code{"i8", element_type::i64},
+    type_code{"u8", element_type::u64},     type_code{"f2", element_type::f16},
+    type_code{"f4", element_type::f32},     type_code{"f8", element_type::f64},
+    type_code{"c8", element_type::c64},     type_code{"c16", element_type::c128}};
+
+/// "f32, f64 or c64"
+std::string listed(std::span<const element_type> types) {
+  std::string text;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (i != 0) text += i + 1 == types.size() ? " or " : ", ";
+    text += to_string(types[i]);
+  }
+  return text;
+}
 
 /// Parses the few kinds of Python literals that a header contains.
 class literal_reader {
@@ -152,10 +178,11 @@ std::string_view kind_of(std::string_view code) {
   }
 }
 
-void read_description(literal_reader& reader, npy_header& header, std::string_view types) {
+void read_description(literal_reader& reader, npy_header& header,
+                      std::span<const element_type> types) {
   const char first = reader.peek();
   if (first == '[' || first == '(' || first == '{')
-    reader.fail("structured arrays are not supported; the elements must be " + std::string(types));
+    reader.fail("structured arrays are not supported; the elements must be " + listed(types));
   const std::string_view description = reader.string();
   std::string_view code = description;
   std::endian order = std::endian::native;
@@ -164,24 +191,21 @@ void read_description(literal_reader& reader, npy_header& header, std::string_vi
     if (code.front() == '>') order = std::endian::big;
     code.remove_prefix(1);
   }
-  if (code == "f4")
-    header.type = element_type::f32;
-  else if (code == "f8")
-    header.type = element_type::f64;
-  else if (code == "c8")
-    header.type = element_type::c64;
-  else if (code == "c16")
-    header.type = element_type::c128;
-  else
+  const auto* const found =
+      std::find_if(type_codes.begin(), type_codes.end(), [&](const type_code& each) {
+        return each.code == code && std::find(types.begin(), types.end(), each.type) != types.end();
+      });
+  if (found == type_codes.end())
     reader.fail("elements of type " + quoted(description) + " (" + std::string(kind_of(code)) +
-                ") are not supported; must be " + std::string(types));
+                ") are not supported; must be " + listed(types));
+  header.type = found->type;
   header.byte_swapped = order != std::endian::native;
 }
 
 }  // namespace
 
 npy_header parse_npy_header(std::string_view dictionary, std::string_view name,
-                            std::string_view types) {
+                            std::span<const element_type> types) {
   literal_reader reader(dictionary, name);
   npy_header header;
   bool has_description = false;
@@ -220,45 +244,12 @@ npy_header parse_npy_header(std::string_view dictionary, std::string_view name,
 }
 
 std::string format_npy_header(element_type type, std::span<const std::int64_t> shape) {
-  const auto code = [type]() -> std::string_view {
-    switch (type) {
-      case element_type::boolean:
-        return "|b1";
-      case element_type::u8:
-        return "|u1";
-      case element_type::i8:
-        return "|i1";
-      case element_type::u16:
-        return "<u2";
-      case element_type::i16:
-        return "<i2";
-      case element_type::i32:
-        return "<i4";
-      case element_type::u32:
-        return "<u4";
-      case element_type::i64:
-        return "<i8";
-      case element_type::u64:
-        return "<u8";
-      case element_type::f16:
-        return "<f2";
-      case element_type::e4m3:
-      case element_type::e5m2:
-      case element_type::bf16:
-        throw error(errc::unsupported, ".npy files have no " + std::string(to_string(type)));
-      case element_type::f32:
-        return "<f4";
-      case element_type::f64:
-        return "<f8";
-      case element_type::c64:
-        return "<c8";
-      case element_type::c128:
-        return "<c16";
-    }
-    return {};
-  }();
-  std::string dictionary =
-      "{'descr': '" + std::string(code) + "', 'fortran_order': False, 'shape': (";
+  const auto* const found = std::find_if(type_codes.begin(), type_codes.end(),
+                                         [&](const type_code& each) { return each.type == type; });
+  if (found == type_codes.end())
+    throw error(errc::unsupported, ".npy files have no " + std::string(to_string(type)));
+  std::string dictionary = std::string("{'descr': '") + (size_of(type) == 1 ? '|' : '<') +
+                           std::string(found->code) + "', 'fortran_order': False, 'shape': (";
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     if (axis != 0) dictionary += ' ';
     dictionary += std::to_string(shape[axis]);

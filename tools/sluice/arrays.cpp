@@ -11,7 +11,7 @@
 namespace sluice::cli {
 
 io::array read_array(std::string_view name, const std::filesystem::path& path,
-                     std::string_view types) {
+                     std::span<const element_type> types) {
   if (path.empty())
     throw error(errc::invalid_argument, std::string(name) + ": the file name is empty");
   require_memory_for_file(path);

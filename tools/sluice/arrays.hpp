@@ -16,10 +16,10 @@
 
 namespace sluice::cli {
 
-/// Reads the file of the argument or option `name` ("A", "--bias"). `types` names the element types
-/// that the command accepts. @throws error as `io::read_npy`
+/// Reads the file of the argument or option `name` ("A", "--bias"), with elements of one of the
+/// types `types`. @throws error as `io::read_npy`
 [[nodiscard]] io::array read_array(std::string_view name, const std::filesystem::path& path,
-                                   std::string_view types);
+                                   std::span<const element_type> types);
 
 /// Throws `invalid_argument`, naming the file, unless `array` has `dimensions` dimensions.
 /// `meaning` says what the array is ("a matrix").

@@ -22,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view input_name = "/dev/stdin";
-
 /// Whether standard output writes to this file.
 bool is_standard_output(const fs::path& path) {
   struct stat file {};
@@ -100,13 +98,13 @@ std::string version_line() {
 CLI::Option* add_input(CLI::App& command, std::string name, std::string& path,
                        std::string description) {
   return named_standard(command.add_option(std::move(name), path, std::move(description)),
-                        input_name);
+                        standard_input);
 }
 
 CLI::Option* add_input(CLI::App& command, std::string name, std::optional<std::string>& path,
                        std::string description) {
   return named_standard(command.add_option(std::move(name), path, std::move(description)),
-                        input_name);
+                        standard_input);
 }
 
 CLI::Option* add_output(CLI::App& command, std::string name, std::string& path,
@@ -135,7 +133,7 @@ void require_distinct_files(const common_options& common, std::vector<named_file
     }
   }
   refuse_second(outputs, standard_output);
-  refuse_second(inputs, input_name);
+  refuse_second(inputs, standard_input);
 }
 
 void print(std::string_view text) {

@@ -35,7 +35,8 @@ struct common_options {
 CLI::App& add_command(CLI::App& program, std::string name, std::string description,
                       common_options& common);
 
-/// The path for which "-" stands as an output.
+/// The paths for which "-" stands as an input and as an output.
+inline constexpr std::string_view standard_input = "/dev/stdin";
 inline constexpr std::string_view standard_output = "/dev/stdout";
 
 /// Add an option or argument that names a file. `add_input` reads the file and `add_output` writes
@@ -82,6 +83,7 @@ void add_gemm_command(CLI::App& program);
 void add_conv2d_command(CLI::App& program);
 void add_fft_command(CLI::App& program);
 void add_random_command(CLI::App& program);
+void add_run_command(CLI::App& program);  // only if the library that reads models is built
 void add_mel_command(CLI::App& program);
 void add_demo_command(CLI::App& program);
 void add_bench_command(CLI::App& program);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -48,10 +49,8 @@ extents shape_of(const io::array& array) {
 
 io::array read_f32(std::string_view name, const std::string& path, std::size_t dimensions,
                    std::string_view meaning) {
-  io::array array = read_array(name, path, "f32");
-  if (array.type != element_type::f32)
-    refuse_file(path,
-                fmt::format("its elements are {}, but conv2d takes f32", to_string(array.type)));
+  constexpr std::array types{element_type::f32};
+  io::array array = read_array(name, path, types);
   require_dimensions(path, array, dimensions, meaning);
   return array;
 }

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -221,7 +222,9 @@ void compute(const fft_options& options, io::array& x, const fft_task& task) {
 
 void run(const fft_options& options) {
   require_distinct_files(options.common, {{"-o", options.output}}, {{"X", options.x}});
-  io::array x = read_array("X", options.x, "f32, f64, c64 or c128");
+  constexpr std::array types{element_type::f32, element_type::f64, element_type::c64,
+                             element_type::c128};
+  io::array x = read_array("X", options.x, types);
   const fft_task task = task_for(options, x);
   const bool wide = x.type == element_type::f64 || x.type == element_type::c128;
   with_real_type(wide ? element_type::f64 : element_type::f32, [&](auto zero) {

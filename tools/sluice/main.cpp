@@ -138,6 +138,9 @@ int main(int argc, char** argv) {
   cli::add_conv2d_command(program);
   cli::add_fft_command(program);
   cli::add_random_command(program);
+#ifdef SLUICE_HAS_MODELS
+  cli::add_run_command(program);
+#endif
   cli::add_mel_command(program);
   cli::add_demo_command(program);
   cli::add_bench_command(program);

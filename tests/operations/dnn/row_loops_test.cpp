@@ -2,6 +2,7 @@
 // The loops of normalizations over f32, with each kind of vectors that the processor has.
 #include "operations/dnn/row_loops.hpp"
 
+#include "operations/dnn/typed_row_loops.hpp"
 #include "tests/operations/every_vector_target.hpp"
 #include "tests/support/seed.hpp"
 
@@ -212,6 +213,25 @@ TEST_F(row_loops, products_of_zeros) {
       }
     });
   }
+}
+
+TEST_F(row_loops, maps_of_zeros_without_a_bias) {
+  const auto expect_signs = [](const auto& map_row, auto scale) {
+    using number = decltype(scale);
+    const std::vector<number> scales(20, scale);
+    std::vector<number> x(20, number{0});
+    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = -x[i];
+    host::row_map<number> map;
+    map.scale = scales.data();
+    std::vector<number> y(x.size(), 1);
+    map_row(map, x.data(), static_cast<std::int64_t>(x.size()), y.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(y[i], 0) << i;
+      EXPECT_EQ(std::signbit(y[i]), i % 3 == 0) << i;
+    }
+  };
+  for_each_vector_target([&] { expect_signs(host::map_row_f32, 2.0F); });
+  expect_signs(host::row_loops<double>::map, 2.0);
 }
 
 TEST_F(row_loops, maps) {
