@@ -126,6 +126,7 @@ void run(const run_options& options) {
   std::vector<named_file> input_files{{"MODEL", options.model}};
   for (const auto& file : inputs) input_files.push_back({"--input", file.path});
   std::vector<named_file> output_files;
+  output_files.reserve(outputs.size());
   for (const auto& file : outputs) output_files.push_back({"--output", file.path});
   require_distinct_files(options.common, output_files, input_files);
 

@@ -108,7 +108,8 @@ TEST_P(folded_steps, are_no_commands_of_runs) {
   const auto folded = build(true);
   EXPECT_EQ(prepare_of({folded, {spec}}).commands, 1U);
   const auto other = build(false);
-  EXPECT_EQ(prepare_of({other, {spec, tensor_spec::row_major(element_type::f32, {3})}}).commands, 3U);
+  EXPECT_EQ(prepare_of({other, {spec, tensor_spec::row_major(element_type::f32, {3})}}).commands,
+            3U);
   EXPECT_EQ(bits(results_of({folded, {input}})[0]),
             bits(results_of({other, {input, on_host_numbers}})[0]));
 }
