@@ -40,6 +40,8 @@ void multiply_block(const converted_product& p, const matrix_part& part, block_m
   const auto* const first = matrix_at(p.first, p.first_type, matrix, call.first.distance);
   const auto* const second = matrix_at(p.second, p.second_type, matrix, call.second.distance);
   memory.sums.resize(static_cast<std::size_t>(rows * columns));
+  // With a factor of 0, OpenBLAS reads no matrix, so NaN would get lost.
+  const bool is_scaled_later = p.alpha == 0;
   for (std::int64_t term = 0; term < call.k; term += most_terms) {
     const auto terms = std::min(most_terms, call.k - term);
     memory.first.load(operations::storage_of(p.first_type), size_of(p.first_type), first,
@@ -49,10 +51,12 @@ void multiply_block(const converted_product& p, const matrix_part& part, block_m
     const library_call_scope scope({}, {});
     multiply(product<float>{
         operation(call.first), operation(call.second), static_cast<blasint>(rows),
-        static_cast<blasint>(columns), static_cast<blasint>(terms), p.alpha, memory.first.data(),
-        memory.first.leading(), memory.second.data(), memory.second.leading(),
+        static_cast<blasint>(columns), static_cast<blasint>(terms), is_scaled_later ? 1 : p.alpha,
+        memory.first.data(), memory.first.leading(), memory.second.data(), memory.second.leading(),
         term == 0 ? 0.0F : 1.0F, memory.sums.data(), static_cast<blasint>(rows)});
   }
+  if (!is_scaled_later) return;
+  for (auto& sum : memory.sums) sum *= p.alpha;
 }
 
 /// Adds beta · C to the sums of a block. `Element` has the size of the elements of C.

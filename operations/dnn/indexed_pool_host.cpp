@@ -20,7 +20,7 @@ using namespace operations;
 constexpr std::int64_t max_taps = 256;
 constexpr std::int64_t min_windows = 4;
 /// The most windows of a line that are computed at once.
-constexpr std::int64_t block = 256;
+constexpr std::int64_t windows_of_block = 256;
 
 /// The windows of a line in which a tap along the last axis is an element of x.
 struct tap_windows {
@@ -60,8 +60,8 @@ class line_maxima {
   /// Computes all windows along the last axis from `window` on.
   void compute(const indexed_window& window) {
     find_lines(window);
-    for (std::int64_t first = 0; first < width_.outputs; first += block) {
-      compute_block(window, first, std::min(block, width_.outputs - first));
+    for (std::int64_t first = 0; first < width_.outputs; first += windows_of_block) {
+      compute_block(window, first, std::min(windows_of_block, width_.outputs - first));
     }
   }
 
@@ -198,9 +198,9 @@ class line_maxima {
   std::array<tap_windows, static_cast<std::size_t>(max_taps)> columns_;
   std::array<line, static_cast<std::size_t>(max_taps)> lines_;
   std::size_t line_count_ = 0;
-  std::array<number, static_cast<std::size_t>(block)> numbers_;
+  std::array<number, static_cast<std::size_t>(windows_of_block)> numbers_;
   /// Of the maxima, numbered along all lines.
-  std::array<tap_number, static_cast<std::size_t>(block)> taps_;
+  std::array<tap_number, static_cast<std::size_t>(windows_of_block)> taps_;
   std::vector<number> converted_;
 };
 

@@ -85,6 +85,7 @@ class plane_sum {
   void add_tap(const tap_outputs& slices, const tap_outputs& rows, const tap_outputs& columns,
                std::int64_t tap) const noexcept {
     const auto& sums = call_.sums;
+    if (sums.group_inputs == 0) return;
     const auto& a = sums.axes;
     for (std::int64_t o = 0; o < slices.count; ++o) {
       for (std::int64_t p = 0; p < rows.count; ++p) {

@@ -16,6 +16,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
@@ -194,10 +195,18 @@ host::deviation_sums deviations_f32(const float* x, std::int64_t count, float sh
     return hn::Sub(v, subtracted);
   };
   host::deviation_sums total;
+  const auto add_in_f64 = [&](std::int64_t first, std::int64_t last) {
+    for (auto k = first; k < last; ++k) {
+      const auto difference = static_cast<double>(x[k]) - static_cast<double>(shift);
+      total.differences += difference;
+      total.squares += difference * difference;
+    }
+  };
   std::int64_t i = 0;
   while (i + tile_size <= count) {
     auto differences = repeated(0);
     auto squares = repeated(0);
+    const auto first = i;
     const auto end = std::min(count - tile_size, i + sum_block - 1);
     for (; i <= end; i += tile_size) {
       const auto terms = map_tile(subtract, load_tile(x + i));
@@ -207,14 +216,15 @@ host::deviation_sums deviations_f32(const float* x, std::int64_t count, float sh
       squares.v2 = hn::MulAdd(terms.v2, terms.v2, squares.v2);
       squares.v3 = hn::MulAdd(terms.v3, terms.v3, squares.v3);
     }
-    total.differences += sum_of(differences);
-    total.squares += sum_of(squares);
+    const double sum_of_squares = sum_of(squares);
+    if (sum_of_squares <= std::numeric_limits<float>::max()) {
+      total.differences += sum_of(differences);
+      total.squares += sum_of_squares;
+    } else {
+      add_in_f64(first, i);  // a sum in f32 is infinite
+    }
   }
-  for (; i < count; ++i) {
-    const auto difference = static_cast<double>(x[i]) - static_cast<double>(shift);
-    total.differences += difference;
-    total.squares += difference * difference;
-  }
+  add_in_f64(i, count);
   return total;
 }
 

@@ -12,7 +12,7 @@ namespace sluice::host {
 namespace {
 
 /// Columns of the rows of a panel that stay in the first-level cache while they are transposed.
-constexpr std::int64_t block = 64;
+constexpr std::int64_t columns_of_block = 64;
 
 /// Rows of a matrix.
 struct matrix_rows {
@@ -35,16 +35,18 @@ struct matrix_rows {
 void pack_panel(const matrix_rows& matrix, std::int64_t first_row, std::int64_t rows,
                 std::int64_t columns, float* panel) {
   if (rows < product_columns) std::fill_n(panel, product_columns * columns, 0.0F);
-  std::array<float, static_cast<std::size_t>(product_columns * block)> numbers;
-  for (std::int64_t first = 0; first < columns; first += block) {
-    const auto count = std::min(block, columns - first);
+  std::array<float, static_cast<std::size_t>(product_columns * columns_of_block)> numbers;
+  for (std::int64_t first = 0; first < columns; first += columns_of_block) {
+    const auto count = std::min(columns_of_block, columns - first);
     for (std::int64_t row = 0; row < rows; ++row) {
-      matrix.read(first_row + row, first, count, &numbers[static_cast<std::size_t>(row * block)]);
+      matrix.read(first_row + row, first, count,
+                  &numbers[static_cast<std::size_t>(row * columns_of_block)]);
     }
     float* const target = panel + first * product_columns;
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t row = 0; row < rows; ++row) {
-        target[i * product_columns + row] = numbers[static_cast<std::size_t>(row * block + i)];
+        target[i * product_columns + row] =
+            numbers[static_cast<std::size_t>(row * columns_of_block + i)];
       }
     }
   }

@@ -75,6 +75,25 @@ HWY_INLINE V exponential_below_one(D d, V x) {
   return hn::Mul(scaled_exponential<64>(d, bounded), hn::Set(d, 0x1p-64F));
 }
 
+/// factor · exp(x) of numbers that are not negative, and of NaN, for a factor of 0.5 or 1.
+template <class D, class V>
+HWY_INLINE V exponential_above_one(D d, V x, float factor = 1) {
+  // At the bound, the result is infinite.
+  const auto bounded = minimum_or_nan(hn::Set(d, 90.0F), x);
+  return hn::Mul(scaled_exponential<-64>(d, bounded), hn::Set(d, 0x1p64F * factor));
+}
+
+/// factor · exp(x) of numbers that are not positive, and of NaN, for factors up to 120. The product
+/// is rounded once, also if exp(x) is subnormal.
+template <class D, class V>
+HWY_INLINE V exponential_product(D d, V factor, V x) {
+  // Below the bound, the product is rounded to 0.
+  const auto bound = hn::Set(d, -110.0F);
+  const auto power = scaled_exponential<64>(d, maximum_or_nan(bound, x));
+  const auto product = hn::Mul(hn::Mul(factor, power), hn::Set(d, 0x1p-64F));
+  return hn::IfThenElse(hn::Lt(x, bound), hn::Mul(factor, hn::Zero(d)), product);
+}
+
 }  // namespace sluice::operations::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

@@ -138,6 +138,7 @@ void write_padded(const operations::pad_body<Bits>& body, const operations::pad_
   constexpr double nanoseconds_of_element = 0.5;
   const auto& dimension = layout.dimensions[layout.rank - 1];
   const padded_line<Bits> line(dimension, layout.mode, body.value);
+  const auto* const source = static_cast<const Bits*>(body.addresses.inputs[0]);
   const work_chunks chunks(
       layout.count / dimension.extent,
       nanoseconds_of_line + nanoseconds_of_element * static_cast<double>(dimension.extent));
@@ -147,7 +148,8 @@ void write_padded(const operations::pad_body<Bits>& body, const operations::pad_
     for (auto i = begin; i < end; ++i, lines.next()) {
       const auto& place = lines.place();
       line.write(
-          place.x < 0 ? nullptr : static_cast<const Bits*>(body.addresses.inputs[0]) + place.x,
+          // Without elements, x has no address.
+          place.x < 0 || source == nullptr ? nullptr : source + place.x,
           static_cast<Bits*>(body.addresses.y) + place.y);
     }
   });

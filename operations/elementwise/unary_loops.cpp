@@ -24,7 +24,8 @@ namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The arguments for which `vector_apply` holds. All others take the function of one element.
+/// The arguments for which `vector_apply` holds. All others take `vector_beyond` or, where there is
+/// none, the function of one element.
 struct interval {
   float low = 1;
   float high = 0;
@@ -164,7 +165,7 @@ HWY_INLINE V vector_gelu(D d, V x) {
   const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted)));
   const auto fraction = hn::Sub(exponent, hn::Sub(shifted, rounding));
   const auto tail = hn::Mul(scale, polynomial(d, fraction, powers));
-  return hn::NegMulAdd(t, tail, hn::Max(x, hn::Zero(d)));
+  return hn::CopySign(hn::NegMulAdd(t, tail, hn::Max(x, hn::Zero(d))), x);
 }
 
 /// Up to 0.625, x + x³ · P(x²) with the polynomial of Cephes (Moshier, 1989); then
@@ -180,6 +181,14 @@ HWY_INLINE V vector_tanh(D d, V x) {
   const auto power = exponential(d, hn::Add(t, t));
   const auto far = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(power, one)));
   return hn::CopySign(hn::IfThenElse(hn::Le(t, hn::Set(d, 0.625F)), near, far), x);
+}
+
+/// x · logistic(u) approximates x · Φ(x) for this u.
+template <class D, class V>
+HWY_INLINE V gelu_exponent(D d, V x) {
+  const auto cube = hn::Mul(hn::Mul(x, x), x);
+  const auto u = hn::Add(x, hn::Mul(hn::Set(d, 0.044715F), cube));
+  return hn::Mul(hn::Set(d, 1.5957691216F), u);
 }
 
 /// The function of arguments in `vector_range`.
@@ -229,12 +238,73 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   if constexpr (F == function::softplus) return vector_softplus(d, x);
   if constexpr (F == function::mish) return hn::Mul(x, vector_tanh(d, vector_softplus(d, x)));
   if constexpr (F == function::gelu_tanh) {
-    const auto cube = hn::Mul(hn::Mul(x, x), x);
-    const auto u = hn::Add(x, hn::Mul(hn::Set(d, 0.044715F), cube));
-    return hn::Mul(x, vector_logistic(d, hn::Mul(hn::Set(d, 1.5957691216F), u)));
+    return hn::Mul(x, vector_logistic(d, gelu_exponent(d, x)));
   }
   if constexpr (F == function::elu) return vector_elu(d, x, alpha);
   if constexpr (F == function::selu) return hn::Mul(hn::Set(d, beta), vector_elu(d, x, alpha));
+  return x;
+}
+
+/// Whether there is a `vector_beyond`.
+[[nodiscard]] constexpr bool has_vector_beyond(unary_function f) noexcept {
+  using function = unary_function;
+  return f == function::exp || f == function::exp2 || f == function::expm1 || f == function::sinh ||
+         f == function::cosh || f == function::sigmoid || f == function::silu ||
+         f == function::softplus || f == function::mish || f == function::gelu_tanh ||
+         f == function::elu || f == function::selu;
+}
+/// The function of arguments beyond `vector_range`, and of NaN: there it is an exponential or
+/// linear function.
+template <unary_function F, class D, class V>
+HWY_INLINE V vector_beyond(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) {
+  using function = unary_function;
+  const auto zero = hn::Zero(d);
+  const auto one = hn::Set(d, 1.0F);
+  if constexpr (F == function::exp) {
+    return hn::IfThenElse(hn::Lt(x, zero), exponential_below_one(d, x),
+                          exponential_above_one(d, x));
+  }
+  if constexpr (F == function::exp2) {
+    // The sums are exact.
+    const auto shift = hn::Set(d, 64.0F);
+    const auto low = hn::Add(maximum_or_nan(hn::Set(d, -151.0F), x), shift);
+    const auto high = hn::Sub(minimum_or_nan(hn::Set(d, 129.0F), x), shift);
+    const auto is_low = hn::Lt(x, zero);
+    return hn::Mul(vector_exp2(d, hn::IfThenElse(is_low, low, high)),
+                   hn::IfThenElse(is_low, hn::Set(d, 0x1p-64F), hn::Set(d, 0x1p64F)));
+  }
+  if constexpr (F == function::expm1) {
+    return hn::IfThenElse(hn::Lt(x, zero), hn::Neg(one), exponential_above_one(d, x));
+  }
+  if constexpr (F == function::sinh) {
+    return hn::CopySign(exponential_above_one(d, hn::Abs(x), 0.5F), x);
+  }
+  if constexpr (F == function::cosh) return exponential_above_one(d, hn::Abs(x), 0.5F);
+  if constexpr (F == function::sigmoid) {
+    return hn::IfThenElse(hn::Gt(x, zero), one, exponential_below_one(d, x));
+  }
+  if constexpr (F == function::silu) {
+    const auto u = hn::Mul(hn::Set(d, alpha), x);
+    const auto beyond = hn::IfThenElse(hn::Gt(u, zero), one, exponential_below_one(d, u));
+    const auto is_small = hn::Le(hn::Abs(u), hn::Set(d, 87.0F));
+    const auto small = vector_logistic(d, hn::IfThenElseZero(is_small, u));
+    return hn::Mul(x, hn::IfThenElse(is_small, small, beyond));
+  }
+  if constexpr (F == function::softplus) {
+    return hn::IfThenElse(hn::Gt(x, zero), x, exponential_below_one(d, x));
+  }
+  if constexpr (F == function::mish) {
+    return hn::IfThenElse(hn::Gt(x, zero), x, exponential_product(d, x, x));
+  }
+  if constexpr (F == function::gelu_tanh) {
+    return hn::IfThenElse(hn::Gt(x, zero), x, exponential_product(d, x, gelu_exponent(d, x)));
+  }
+  if constexpr (F == function::elu) {
+    return hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, -alpha), x);
+  }
+  if constexpr (F == function::selu) {
+    return hn::Mul(hn::Set(d, beta), hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, -alpha), x));
+  }
   return x;
 }
 
@@ -252,22 +322,28 @@ HWY_INLINE auto is_inside(D d, V x) {
          f == function::tanh || f == function::erf || f == function::gelu ||
          f == function::gelu_tanh;
 }
-/// Stores the first `count` results, those of arguments outside of the range from the function of
-/// one element.
+/// Stores the first `count` results, those of arguments outside of the range from `vector_beyond`
+/// or the function of one element.
 template <unary_function F, class V>
 HWY_NOINLINE void store_checked(const unary_map<float>& function, V x, V result, std::int64_t count,
                                 float* y) {
-  constexpr auto range = vector_range(F);
   const floats d;
-  std::array<float, static_cast<std::size_t>(float_lanes)> arguments;
   std::array<float, static_cast<std::size_t>(float_lanes)> results;
-  hn::StoreU(x, d, arguments.data());
-  hn::StoreU(result, d, results.data());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float argument = arguments[static_cast<std::size_t>(i)];
-    const bool holds = argument >= range.low && argument <= range.high;
-    y[i] = holds ? results[static_cast<std::size_t>(i)]
-                 : apply(F, argument, function.alpha, function.beta);
+  if constexpr (has_vector_beyond(F)) {
+    const auto beyond = vector_beyond<F>(d, x, function.alpha, function.beta);
+    hn::StoreU(hn::IfThenElse(is_inside<F>(d, x), result, beyond), d, results.data());
+    std::copy_n(results.begin(), count, y);
+  } else {
+    constexpr auto range = vector_range(F);
+    std::array<float, static_cast<std::size_t>(float_lanes)> arguments;
+    hn::StoreU(x, d, arguments.data());
+    hn::StoreU(result, d, results.data());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float argument = arguments[static_cast<std::size_t>(i)];
+      const bool holds = argument >= range.low && argument <= range.high;
+      y[i] = holds ? results[static_cast<std::size_t>(i)]
+                   : apply(F, argument, function.alpha, function.beta);
+    }
   }
 }
 

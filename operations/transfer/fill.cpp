@@ -39,6 +39,7 @@ fill_call infer(const fill& op, inference& inference) {
 void compute(const fill_call& call, const launch_of<fill>& launch) {
   auto* target = launch.get<std::byte>(&fill::y);
   const auto bytes = size_of(call.type);
+  if (call.count == 0) return;
   if (bytes == 1) {
     std::memset(target, std::to_integer<int>(call.element[0]),
                 static_cast<std::size_t>(call.count));

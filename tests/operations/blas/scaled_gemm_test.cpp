@@ -300,6 +300,26 @@ TEST_P(scaled_products, keep_nan_and_infinity) {
   }
 }
 
+TEST_P(scaled_products, keep_nan_with_a_scale_of_zero) {
+  for (const std::int64_t size : {16, 128}) {
+    auto a = make_contiguous(e4m3, {size, size});
+    auto b = make_contiguous(e4m3, {size, size});
+    std::vector<std::uint8_t> ones(static_cast<std::size_t>(size * size), 0x38);
+    b.set(ones);
+    ones[0] = 0xff;  // NaN
+    a.set(ones);
+    auto zero = make_contiguous(element_type::f32, {1});
+    zero.set(std::vector<float>{0});
+    const auto y = run(test_executor(), scaled_gemm{.a = a.view(),
+                                                    .b = b.view().transposed(),
+                                                    .a_scale = zero.view(),
+                                                    .type = element_type::f32});
+    expect_elements(y, [&](const extents& i) {
+      return i[0] == 0 ? number(std::numeric_limits<long double>::quiet_NaN()) : number(0);
+    });
+  }
+}
+
 TEST_P(scaled_products, are_exact_for_all_numbers) {
   // Each product of two numbers alone.
   for (const auto a_type : float8_types) {

@@ -132,6 +132,13 @@ TEST_P(integer_convolution_operation, no_channels_give_zeros_and_no_images_nothi
   ASSERT_EQ(y.shape(), (extents{2, 4, 4}));
   EXPECT_EQ(download(gpu_ref<std::int32_t>(y.block(), y.offset(), y.size()), stream()),
             std::vector<std::int32_t>(32, 0));
+  const auto x = numbers(true, {2, 1, 4});
+  const auto taps = numbers(true, {3, 1, 2});
+  const auto zeros =
+      run(test_executor(),
+          integer_convolution{.x = run(test_executor(), strided_copy{.x = x.view.slice(1, 0, 0)}),
+                              .w = taps.view.slice(1, 0, 0)});
+  EXPECT_EQ(zeros.shape(), (extents{2, 3, 3}));
 }
 
 TEST_P(integer_convolution_operation, names_what_is_wrong) {

@@ -54,6 +54,25 @@ TEST_P(layer_norm_range, means_of_large_numbers) {
   }
 }
 
+// The squares of these differences have no sum in f32.
+TEST_P(layer_norm_range, differences_of_large_numbers) {
+  if (!on_host()) GTEST_SKIP() << "a GPU adds the squares in f32";
+  for (const std::size_t count : {16, 64, 128, 256, 1000}) {
+    for (const float largest : {1.2e18F, 5e18F, 9e18F}) {
+      SCOPED_TRACE(largest);
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = i % 2 == 0 ? largest : -largest;
+      expect_layer_norm(values, 1e-5);
+      auto x = make_contiguous(element_type::f32, {static_cast<std::int64_t>(count)});
+      x.set(values);
+      expect_each(run(test_executor(), rms_norm{.x = x.view()}),
+                  [](const extents& i, const number& y) {
+                    return std::abs(y.real() - (i[0] % 2 == 0 ? 1 : -1)) <= 1e-5L;
+                  });
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, layer_norm_range, every_device(), parameter_name);
 
 }  // namespace

@@ -220,6 +220,51 @@ TEST_F(f32_loops, unary_functions_of_small_numbers) {
   }
 }
 
+// Where they are exponential or linear functions, and round to subnormal numbers, 0 or infinity.
+TEST_F(f32_loops, unary_functions_of_large_numbers) {
+  using function = unary_function;
+  for (const auto f : {function::exp, function::exp2, function::expm1, function::sinh,
+                       function::cosh, function::sigmoid, function::silu, function::softplus,
+                       function::mish, function::gelu_tanh, function::elu, function::selu}) {
+    const auto bound = bound_of(f, element_type::f32, error_bounds());
+    const unary_map<float> map(f, 1, 1.25F);
+    many_times([&] {
+      const auto n = between(1, 300);
+      auto x = finite_floats(n);
+      const float smallest = f == function::gelu_tanh ? 10 : f == function::exp2 ? 126 : 87;
+      for (auto& value : x) value = std::copysign(smallest + std::abs(value) / 16, value);
+      for_each_vector_target([&] {
+        std::vector<float> y(x.size());
+        host::unary_f32(map, x.data(), n, y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const auto expected = real_reference(f, x[i], map.alpha, map.beta);
+          const bool overflows = std::abs(expected) > std::numeric_limits<float>::max();
+          ASSERT_TRUE(overflows ? std::isinf(y[i]) && std::signbit(y[i]) == std::signbit(expected)
+                                : is_near(element_type::f32, y[i], expected, bound,
+                                          is_relative_to_argument(f) ? x[i] : 0))
+              << static_cast<int>(f) << " of " << std::hexfloat << x[i] << " is " << y[i];
+        }
+      });
+    });
+  }
+}
+
+TEST_F(f32_loops, zeros_keep_their_sign) {
+  using function = unary_function;
+  for (const auto f : {function::gelu, function::gelu_tanh, function::silu, function::mish,
+                       function::tanh, function::erf, function::sinh, function::expm1}) {
+    const unary_map<float> map(f, 1, 0);
+    for_each_vector_target([&] {
+      for (const float zero : {0.0F, -0.0F}) {
+        float y = 1;
+        host::unary_f32(map, &zero, 1, &y);
+        EXPECT_EQ(y, 0) << static_cast<int>(f);
+        EXPECT_EQ(std::signbit(y), std::signbit(zero)) << static_cast<int>(f);
+      }
+    });
+  }
+}
+
 TEST_F(f32_loops, silu_with_a_parameter_of_no_size) {
   for (const float alpha : {NAN, INFINITY, -INFINITY}) {
     const unary_map<float> map(unary_function::silu, alpha, 0);

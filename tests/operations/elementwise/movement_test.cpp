@@ -130,6 +130,7 @@ TEST_P(movements, pads_of_nothing) {
   expect_pad(element_type::f32, {4, 3}, {-4, 1}, {2, 0}, pad_mode::constant);
   expect_pad(element_type::f32, {4, 3}, {-3, 0}, {-1, 0}, pad_mode::reflect);
   expect_pad(element_type::f32, {0, 3}, {0, 1}, {0, 2}, pad_mode::edge);
+  expect_pad(element_type::f32, {3, 0}, {0, 1}, {0, 0}, pad_mode::constant);
   const auto x = make(element_type::f32, {3, 4});
   expect_elements(run(test_executor(), pad{.x = x.view()}), [&](const extents& i) { return x[i]; });
 }

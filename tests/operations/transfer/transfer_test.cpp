@@ -201,6 +201,8 @@ TEST_P(transfer, fills_tensors_of_all_types) {
   EXPECT_EQ(bits(element_type::bf16, (std::uint64_t{1} << 60) + (std::uint64_t{1} << 52)), 0x5d80);
   EXPECT_EQ(bits(element_type::f16, -2), 0xc000);
   EXPECT_EQ(filled<float>({.value = 1, .shape = extents{0, 3}}), std::vector<float>());
+  EXPECT_EQ(filled<std::uint8_t>({.value = 77, .shape = extents{0}, .type = element_type::u8}),
+            std::vector<std::uint8_t>());
   // A given tensor says what it takes.
   const auto y = put(host_tensor(std::vector<std::int32_t>(6, 1), {2, 3}));
   (void)run(test_executor(), fill{.value = -7, .y = y.slice(0, 1, 2)});
