@@ -12,7 +12,7 @@ using namespace sluice;
 
 /// Asks which of the known words a clip contains.
 struct find_keywords {
-  run_input clip{};  ///< one second at 16 kHz: f32, of shape [1, 16000]
+  std::vector<float> clip{};  ///< one second at 16 kHz
 };
 /// The three most probable words, the best one first.
 struct keywords {
@@ -60,8 +60,11 @@ keyword_service::behavior_type behavior(keyword_service::pointer self,
   const auto to_keywords = [](const host_tensors& best) {
     return keywords{best[1].to_vector<std::int64_t>(), best[0].to_vector<float>()};
   };
-  return {[=](find_keywords& query) {
-    return answer_with(self, programs, to_keywords, run_to_host{program, {std::move(query.clip)}});
+  return {[=](find_keywords& query) -> caf::result<keywords> {
+    if (query.clip.size() != 16'000)
+      return to_caf_error(error(errc::invalid_argument, "clip: is not one second at 16 kHz"));
+    host_tensor clip(std::move(query.clip), {1, 16'000});
+    return answer_with(self, programs, to_keywords, run_to_host{program, {std::move(clip)}});
   }};
 }
 
@@ -85,6 +88,6 @@ int main() {
                                              .w3 = filled({10, 32}),
                                              .b3 = filled({10})});
   const auto service = system.spawn<caf::detached>(behavior, device.programs(), program);
-  const auto found = ask<keywords>(system, service, find_keywords{filled({1, 16000})});
+  const auto found = ask<keywords>(system, service, find_keywords{filled({16'000}).to_vector<float>()});
   std::cout << found.words.size() << " words\n";  // 3 words
 }

@@ -17,18 +17,18 @@ namespace sluice {
 
 /// How filters move over the input of a 2-D convolution:
 ///
-///     conv2d_geometry{.padding = {.h = 1, .w = 1}, .groups = 4}
+///     conv2d_geometry{.padding = {1}, .stride = {.h = 2, .w = 1}, .groups = 4}
 struct conv2d_geometry {
-  /// A number of elements along the height and the width; 0 if it is left out.
+  /// A number of elements along the height and the width. One number is for both: `{1}`.
   struct widths {
     std::int64_t h = 0;  ///< along the height
-    std::int64_t w = 0;  ///< along the width
+    std::int64_t w = h;  ///< along the width
     [[nodiscard]] auto operator<=>(const widths&) const noexcept = default;
   };
-  /// The distance to the next element along the height and the width; 1 if it is left out.
+  /// The distance to the next element along the height and the width. Likewise.
   struct steps {
     std::int64_t h = 1;  ///< along the height
-    std::int64_t w = 1;  ///< along the width
+    std::int64_t w = h;  ///< along the width
     [[nodiscard]] auto operator<=>(const steps&) const noexcept = default;
   };
 

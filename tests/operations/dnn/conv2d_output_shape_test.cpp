@@ -28,6 +28,13 @@ std::int64_t count_positions(std::int64_t input, std::int64_t filter, std::int64
   return count;
 }
 
+TEST(conv2d_output_shape, takes_one_number_for_height_and_width) {
+  const conv2d_geometry g{.padding = {1}, .stride = {2}, .dilation = {3}};
+  EXPECT_EQ(g, (conv2d_geometry{.padding = {1, 1}, .stride = {2, 2}, .dilation = {3, 3}}));
+  EXPECT_EQ((conv2d_geometry::widths{.h = 2}), (conv2d_geometry::widths{2, 2}));
+  EXPECT_EQ(conv2d_geometry().stride, (conv2d_geometry::steps{1, 1}));
+}
+
 TEST(conv2d_output_shape, counts_the_positions_of_the_filter) {
   auto generator = sluice::test::make_generator();
   const auto draw = [&](std::int64_t first, std::int64_t last) {

@@ -75,7 +75,7 @@ TEST_P(conv2d_plans, make_a_plan_once) {
   EXPECT_FALSE(waits({.x = x, .w = w}));
   EXPECT_FALSE(waits({.x = x, .w = w, .activation = activation::relu}));
   EXPECT_FALSE(waits({.x = x, .w = w, .bias = numbers({4})}));
-  EXPECT_TRUE(waits({.x = x, .w = w, .geometry = {.stride = {.h = 2}}}));
+  EXPECT_TRUE(waits({.x = x, .w = w, .geometry = {.stride = {.h = 2, .w = 1}}}));
 }
 
 /// Launches share the workspace of the lane, which is replaced while launches that use the old one

@@ -241,7 +241,7 @@ TEST_P(conv2d_refusals, name_the_member_of_the_geometry) {
   add("padding.h", &padding::h, most / 4, "y");
   mutations.push_back(
       {"padding after that is negative", bad, "geometry.padding_after.h", [](conv2d& c) {
-         c.geometry.padding_after = {.h = -1};
+         c.geometry.padding_after = {.h = -1, .w = 0};
        }});
   mutations.push_back(
       {"padding after that overflows", bad, "geometry.padding_after.w", [](conv2d& c) {

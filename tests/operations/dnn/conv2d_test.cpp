@@ -181,7 +181,7 @@ TEST_P(conv2d_operation, nothing_to_sum_is_the_bias) {
       for (const auto a : {activation::none, activation::relu}) {
         const conv2d_description d{.x = x,
                                    .w = w,
-                                   .geometry = {.padding = {.h = padding}},
+                                   .geometry = {.padding = {.h = padding, .w = 0}},
                                    .has_bias = has_bias,
                                    .activation = a};
         expect_right(d);
