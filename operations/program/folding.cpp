@@ -35,14 +35,12 @@ std::optional<std::size_t> offset_of_value(const program_graph& graph,
 }
 
 bool folds(const program_graph& graph, const program_inference& inferred, const folding& folded,
-           device_kind kind, std::uint32_t number) {
+           std::uint32_t number) {
   const auto& step = graph.steps()[number];
   const auto& inference = inferred.steps[number];
   // An error that a step finds is the answer of each run.
   if (step.outputs.size() != 1 || !step.scalars.empty() ||
       inference.descriptor->facts(inference.call).errors != error_detection::none ||
-      inference.descriptor->makes_plans(kind) ||
-      // A GPU computes the same steps. All have library objects there: their kernels.
       inference.descriptor->makes_plans(device_kind::host) ||
       inference.descriptor->has_libraries(device_kind::host)) {
     return false;
@@ -76,11 +74,11 @@ std::optional<std::size_t> folding::offset_of(std::uint32_t number) const noexce
 
 folding fold(const program_graph& graph, const program_inference& inferred, device_kind kind) {
   folding folded{.bytes = graph.host_constants_bytes()};
-  if (folded.bytes == 0) return folded;
+  if (folded.bytes == 0 || kind != device_kind::host) return folded;
   const auto limit = folded.bytes + max_folded_bytes;
   double work = 0;
   for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
-    if (!folds(graph, inferred, folded, kind, s)) continue;
+    if (!folds(graph, inferred, folded, s)) continue;
     const auto value = graph.results()[graph.steps()[s].first_result].value;
     const auto bytes = aligned(inferred.values[value].spec().bytes());
     const auto& step = inferred.steps[s];
@@ -93,12 +91,8 @@ folding fold(const program_graph& graph, const program_inference& inferred, devi
   return folded;
 }
 
-namespace {
-
-/// Calls `launch(descriptor, call, memory_of_launch)` for each step.
-template <class Launch>
-void for_each(const folding& folded, const program_graph& graph, const program_inference& inferred,
-              std::byte* memory, const Launch& launch) {
+void compute(const folding& folded, const program_graph& graph, const program_inference& inferred,
+             std::byte* memory) {
   for (const auto& each : folded.steps) {
     const auto& step = graph.steps()[each.number];
     const auto& inference = inferred.steps[each.number];
@@ -113,30 +107,11 @@ void for_each(const folding& folded, const program_graph& graph, const program_i
       types[i] = inferred.values[value].layout.type();
     }
     naming_step(step.name, [&] {
-      launch(*inference.descriptor, inference.call,
-             launch_memory{.addresses = std::span(addresses).first(step.operands.size()),
-                           .types = std::span(types).first(step.operands.size())});
+      inference.descriptor->compute(inference.call,
+                                    {.addresses = std::span(addresses).first(step.operands.size()),
+                                     .types = std::span(types).first(step.operands.size())});
     });
   }
-}
-
-}  // namespace
-
-void compute(const folding& folded, const program_graph& graph, const program_inference& inferred,
-             std::byte* memory) {
-  for_each(folded, graph, inferred, memory,
-           [](const operation_descriptor& descriptor, const call_storage& call,
-              const launch_memory& memory_of_step) { descriptor.compute(call, memory_of_step); });
-}
-
-void enqueue(const folding& folded, const program_graph& graph, const program_inference& inferred,
-             lane_libraries& libraries, std::byte* memory) {
-  for_each(folded, graph, inferred, memory,
-           [&](const operation_descriptor& descriptor, const call_storage& call,
-               const launch_memory& memory_of_step) {
-             descriptor.prepare(libraries);
-             descriptor.enqueue(libraries, call, memory_of_step);
-           });
 }
 
 }  // namespace sluice::operations

@@ -3,7 +3,6 @@
 
 #include "operations/program/program_inference.hpp"
 
-#include <sluice/operations/lane_libraries.hpp>
 #include <sluice/runtime/device.hpp>
 
 #include <cstddef>
@@ -29,16 +28,14 @@ struct folding {
   [[nodiscard]] std::optional<std::size_t> offset_of(std::uint32_t number) const noexcept;
 };
 
-/// Finds these steps. They have no plans and, on a host device, no library objects. Their results
-/// are no outputs and take at most 16 MiB each, and 64 MiB together, and their work is short.
+/// Finds these steps. Only a host device computes them ahead: they are steps without plans, whose
+/// results are no outputs and take at most 16 MiB each, and 64 MiB together, and whose work is
+/// short.
 [[nodiscard]] folding fold(const detail::program_graph& graph, const program_inference& inferred,
                            device_kind kind);
-/// Computes them on a host device. The constants are in `memory`.
+/// Computes them. The constants are in `memory`.
 /// @throws error what a step fails with, with its name
 void compute(const folding& folded, const detail::program_graph& graph,
              const program_inference& inferred, std::byte* memory);
-/// Enqueues them on a GPU, behind the work that brings the constants to `memory`. Likewise.
-void enqueue(const folding& folded, const detail::program_graph& graph,
-             const program_inference& inferred, lane_libraries& libraries, std::byte* memory);
 
 }  // namespace sluice::operations

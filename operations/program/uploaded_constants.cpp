@@ -25,18 +25,14 @@ uploaded_constants::uploaded_constants(const detail::program_graph& graph,
     std::memcpy(gathered->data() + constant.offset, constant.on_host.data().get(),
                 constant.on_host.bytes());
   }
-  const bool on_host = libraries.runtime().device().id().kind == device_kind::host;
   const auto kept = std::make_shared<std::shared_ptr<host_transfer>>();
   block_ = written_block(
       libraries, folded.bytes, {}, "constants of a program", kept,
       [&](lane_libraries& own_libraries, void* address) {
         *kept = host_transfer::upload(own_libraries.stream(), {gathered, gathered->data()}, bytes);
         (*kept)->enqueue(address);
-        if (!on_host) {
-          enqueue(folded, graph, inferred, own_libraries, static_cast<std::byte*>(address));
-        }
       });
-  if (on_host) {
+  if (!folded.steps.empty()) {
     compute(folded, graph, inferred, static_cast<std::byte*>(block_.address()));
   }
 }

@@ -60,7 +60,7 @@ class folded_steps : public programs {
 };
 
 TEST_P(folded_steps, are_computed_once_for_all_shapes) {
-  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
+  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
   program_builder p;
   const auto x = p.input("x");
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
@@ -77,7 +77,7 @@ TEST_P(folded_steps, are_computed_once_for_all_shapes) {
 }
 
 TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_on_it) {
-  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
+  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
   program_builder p;
   const auto on_device = alone(sluice::upload{.values = {std::vector<float>{1, 2, 3}, extents{3}}});
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
@@ -94,6 +94,7 @@ TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_o
 }
 
 TEST_P(folded_steps, are_no_commands_of_runs) {
+  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
   const auto on_host_numbers = get(numbers({3}));
   const auto build = [&](bool folds) {
     program_builder p;
@@ -116,7 +117,7 @@ TEST_P(folded_steps, are_no_commands_of_runs) {
 
 // Other plans wait for the steps that are computed ahead.
 TEST_P(folded_steps, are_none_with_much_work) {
-  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
+  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
   program_builder p;
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
   const auto twice = p.add("twice", counted_double{.x = c, .work = 1e9});
