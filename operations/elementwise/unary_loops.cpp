@@ -24,8 +24,8 @@ namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The arguments for which `vector_apply` holds. All others take `vector_beyond` or, where there is
-/// none, the function of one element.
+/// The arguments, or those of the logistic function in silu, for which `vector_apply` holds. All
+/// others take `vector_beyond` or, where there is none, the function of one element.
 struct interval {
   float low = 1;
   float high = 0;
@@ -229,11 +229,7 @@ HWY_INLINE V vector_apply(D d, V x, [[maybe_unused]] float alpha, [[maybe_unused
   }
   if constexpr (F == function::sigmoid) return vector_logistic(d, x);
   if constexpr (F == function::silu) {
-    // Beyond these bounds, the result is x or 0 by the measure of x.
-    const auto u = hn::Mul(hn::Set(d, alpha), x);
-    const auto above = maximum_or_nan(hn::Set(d, -87.0F), u);
-    const auto bounded = minimum_or_nan(hn::Set(d, 87.0F), above);
-    return hn::Mul(x, vector_logistic(d, bounded));
+    return hn::Mul(x, vector_logistic(d, hn::Mul(hn::Set(d, alpha), x)));
   }
   if constexpr (F == function::softplus) return vector_softplus(d, x);
   if constexpr (F == function::mish) return hn::Mul(x, vector_tanh(d, vector_softplus(d, x)));
@@ -285,10 +281,10 @@ HWY_INLINE V vector_beyond(D d, V x, [[maybe_unused]] float alpha, [[maybe_unuse
   }
   if constexpr (F == function::silu) {
     const auto u = hn::Mul(hn::Set(d, alpha), x);
-    const auto beyond = hn::IfThenElse(hn::Gt(u, zero), one, exponential_below_one(d, u));
-    const auto is_small = hn::Le(hn::Abs(u), hn::Set(d, 87.0F));
-    const auto small = vector_logistic(d, hn::IfThenElseZero(is_small, u));
-    return hn::Mul(x, hn::IfThenElse(is_small, small, beyond));
+    const auto has_product = hn::Le(hn::Abs(x), hn::Set(d, 120.0F));
+    const auto below = hn::IfThenElse(has_product, exponential_product(d, x, u),
+                                      hn::Mul(x, exponential_below_one(d, u)));
+    return hn::IfThenElse(hn::Gt(u, zero), x, below);
   }
   if constexpr (F == function::softplus) {
     return hn::IfThenElse(hn::Gt(x, zero), x, exponential_below_one(d, x));
@@ -309,8 +305,9 @@ HWY_INLINE V vector_beyond(D d, V x, [[maybe_unused]] float alpha, [[maybe_unuse
 }
 
 template <unary_function F, class D, class V>
-HWY_INLINE auto is_inside(D d, V x) {
+HWY_INLINE auto is_inside(D d, V x, [[maybe_unused]] float alpha) {
   constexpr auto range = vector_range(F);
+  if constexpr (F == unary_function::silu) x = hn::Mul(hn::Set(d, alpha), x);
   if constexpr (range.low == -range.high) return hn::Le(hn::Abs(x), hn::Set(d, range.high));
   return hn::And(hn::Ge(x, hn::Set(d, range.low)), hn::Le(x, hn::Set(d, range.high)));
 }
@@ -331,7 +328,8 @@ HWY_NOINLINE void store_checked(const unary_map<float>& function, V x, V result,
   std::array<float, static_cast<std::size_t>(float_lanes)> results;
   if constexpr (has_vector_beyond(F)) {
     const auto beyond = vector_beyond<F>(d, x, function.alpha, function.beta);
-    hn::StoreU(hn::IfThenElse(is_inside<F>(d, x), result, beyond), d, results.data());
+    hn::StoreU(hn::IfThenElse(is_inside<F>(d, x, function.alpha), result, beyond), d,
+               results.data());
     std::copy_n(results.begin(), count, y);
   } else {
     constexpr auto range = vector_range(F);
@@ -373,8 +371,10 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
       for (; i + tile_size <= count; i += tile_size) {
         const auto arguments = load_tile(x + i);
         const auto results = map_tile(f, arguments);
-        const auto first = hn::And(is_inside<F>(d, arguments.v0), is_inside<F>(d, arguments.v1));
-        const auto second = hn::And(is_inside<F>(d, arguments.v2), is_inside<F>(d, arguments.v3));
+        const auto first =
+            hn::And(is_inside<F>(d, arguments.v0, alpha), is_inside<F>(d, arguments.v1, alpha));
+        const auto second =
+            hn::And(is_inside<F>(d, arguments.v2, alpha), is_inside<F>(d, arguments.v3, alpha));
         if (HWY_LIKELY(hn::AllTrue(d, hn::And(first, second)))) {
           store_tile(results, y + i);
         } else {
@@ -392,7 +392,7 @@ void unary_loop(const unary_map<float>& function, const float* x, std::int64_t c
       const auto rest = std::min(float_lanes, count - i);
       if (rest < float_lanes) std::copy_n(x + i, rest, arguments.begin());
       const auto v = hn::LoadU(d, rest < float_lanes ? arguments.data() : x + i);
-      const auto inside = is_inside<F>(d, v);
+      const auto inside = is_inside<F>(d, v, alpha);
       // Outside of the range, conversions to integers may overflow.
       const auto result = vector_apply<F>(d, hn::IfThenElseZero(inside, v), alpha, beta);
       if (rest == float_lanes && hn::AllTrue(d, inside)) {

@@ -52,18 +52,22 @@ std::vector<bound_file> parse_files(std::string_view option, const std::vector<s
                                     std::string_view standard_stream) {
   std::vector<bound_file> files;
   for (const auto& text : texts) {
-    // Names may contain '=', too.
-    const auto named = std::find_if(values.begin(), values.end(), [&](const model_value& value) {
-      return text.starts_with(value.name + '=');
-    });
-    if (named == values.end() && values.size() != 1) {
+    // Names may contain '=', too: the longest one counts.
+    const model_value* named = nullptr;
+    for (const auto& value : values) {
+      if (text.starts_with(value.name + '=') &&
+          (named == nullptr || value.name.size() > named->name.size())) {
+        named = &value;
+      }
+    }
+    if (named == nullptr && values.size() != 1) {
       throw error(
           errc::invalid_argument,
           fmt::format("{}: {} does not begin with the name of one and '='; the model has {}",
                       option, io::displayed(text), listed(values)));
     }
-    bound_file file{named != values.end() ? named->name : values.front().name,
-                    named != values.end() ? text.substr(named->name.size() + 1) : text};
+    bound_file file{named != nullptr ? named->name : values.front().name,
+                    named != nullptr ? text.substr(named->name.size() + 1) : text};
     if (file.path == "-") file.path = standard_stream;
     if (file.path.empty())
       throw error(errc::invalid_argument, fmt::format("{}: the file name is empty", option));
@@ -99,7 +103,10 @@ model_program program_for(const model& network, const named_tensors& inputs) {
     try {
       return network.program_for(specs, values);
     } catch (const unbound_inputs& e) {
-      if (e.names().empty()) throw;
+      const bool can_bind = std::all_of(
+          e.names().begin(), e.names().end(),
+          [&](const std::string& name) { return inputs.contains(name) && !values.contains(name); });
+      if (e.names().empty() || !can_bind) throw;
       for (const auto& name : e.names()) {
         specs.erase(name);
         values.emplace(name, inputs.at(name));
@@ -169,7 +176,9 @@ void add_run_command(CLI::App& program) {
   const auto options = std::make_shared<run_options>();
   CLI::App& command =
       add_command(program, "run", "Run a model in the format of ONNX once", options->common);
-  command.add_option("MODEL", options->model, "The model, an ONNX file")
+  command
+      .add_option("MODEL", options->model,
+                  "The model, an ONNX file; not -, because other files may belong to it")
       ->required()
       ->type_name("FILE");
   command

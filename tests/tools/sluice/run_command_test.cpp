@@ -63,6 +63,18 @@ TEST_F(run_command, binds_files_by_name) {
   expect_success({"run", "two.onnx", "-i", "a=first.npy", "-i", "b=b=.npy", "--device", "host"});
 }
 
+TEST_F(run_command, takes_the_longest_name_that_fits) {
+  onnx_graph graph;
+  graph.input("a", {-1}).input("a=b", {-1}).output("y");
+  graph.node("Sub", {"a", "a=b"}, {"y"});
+  save_model("names.onnx", graph);
+  save<float>("x.npy", {1}, {5});
+  save<float>("y.npy", {1}, {3});
+  expect_success(
+      {"run", "names.onnx", "-i", "a=x.npy", "-i", "a=b=y.npy", "-o", "z.npy", "--device", "host"});
+  EXPECT_EQ(load("z.npy").values<float>()[0], 2);
+}
+
 TEST_F(run_command, takes_standard_streams) {
   save_sum();
   save<float>("x.npy", {1, 3}, {1, 1, 1});
