@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -52,10 +53,13 @@ std::string as_markdown() {
 }
 
 std::string as_table() {
+  const auto operations = describe_operations();
+  std::size_t width = 0;
+  for (const auto& o : operations) width = std::max(width, o.descriptor->name().size());
   std::string table;
-  for (const auto& o : describe_operations()) {
-    table += fmt::format("{:<17} {}\n{:<17}   {}; {}; {} on a GPU, {} on the host\n",
-                         o.descriptor->name(), o.result, "", o.types, o.layouts,
+  for (const auto& o : operations) {
+    table += fmt::format("{:<{}} {}\n{:<{}}   {}; {}; {} on a GPU, {} on the host\n",
+                         o.descriptor->name(), width, o.result, "", width, o.types, o.layouts,
                          library(o, device_kind::cuda), library(o, device_kind::host));
   }
   return table;

@@ -3,8 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 namespace sluice::test {
 namespace {
@@ -31,6 +34,19 @@ TEST_F(operations_command, prints_tables) {
   const auto table = run({"operations"});
   EXPECT_EQ(table.status, 0);
   EXPECT_NE(table.output.find("gemm"), std::string::npos);
+  // The second column begins at the same place in all lines, whatever the length of the name.
+  std::istringstream lines(table.output);
+  std::size_t column = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(' ')) {
+      EXPECT_EQ(line.find_first_not_of(' '), column + 2) << line;
+    } else {
+      const auto place = line.find_first_not_of(' ', line.find(' '));
+      if (column == 0) column = place;
+      EXPECT_EQ(place, column) << line;
+    }
+  }
+  EXPECT_GT(column, std::string_view("transposed_convolution").size());
   const auto markdown = run({"operations", "--markdown"});
   EXPECT_EQ(markdown.status, 0);
   EXPECT_EQ(markdown.output.find("| operation |"), 0U);
