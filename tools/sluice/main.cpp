@@ -7,10 +7,12 @@
 #include <sluice/runtime/error.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
+#include <poll.h>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,6 +97,13 @@ std::vector<std::string> arranged(const CLI::App& program, std::vector<std::stri
   return arguments;
 }
 
+/// Whether `e` is the failure of a write to standard output whose reader has closed it.
+bool has_lost_its_reader(const error& e) {
+  if (e.status().library != "libc" || e.status().value != EPIPE) return false;
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int run_command(CLI::App& program, int argc, char** argv) {
   try {
     try {
@@ -113,6 +122,8 @@ int run_command(CLI::App& program, int argc, char** argv) {
     return fail(program, e);
   } catch (...) {
     const error e = current_error();
+    // As other programs end in front of `head`, which has read enough.
+    if (has_lost_its_reader(e)) return cli::exit_status::failed;
     return fail(program, cli::exit_code(e), e.what());
   }
 }

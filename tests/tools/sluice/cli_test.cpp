@@ -222,15 +222,28 @@ TEST_F(cli, a_full_disk_is_a_failure) {
   EXPECT_NE(outcome.errors.find("/dev/full"), std::string::npos) << outcome.errors;
 }
 
-TEST_F(cli, a_reader_that_has_gone_is_a_failure) {
-  expect_error(1, {"/dev/stdout"},
-               {"random", "-o", "/dev/stdout", "--shape", "100000", "--device", "host"}, [] {
-                 int ends[2];
-                 if (::pipe(ends) != 0) ::_exit(126);
-                 ::dup2(ends[1], STDOUT_FILENO);
-                 ::close(ends[0]);
-                 ::close(ends[1]);
-               });
+TEST_F(cli, ends_quietly_after_its_reader) {
+  const auto unread = [](int descriptor) {
+    return [descriptor] {
+      int ends[2];
+      if (::pipe(ends) != 0) ::_exit(126);
+      ::dup2(ends[1], descriptor);
+      ::close(ends[0]);
+      ::close(ends[1]);
+    };
+  };
+  const std::vector<std::string> array = {"random", "-o",       "-",   "--shape",
+                                          "100000", "--device", "host"};
+  for (const auto& arguments :
+       {std::vector<std::string>{"operations"}, {"operations", "--json"}, {"--help"}, array}) {
+    const auto outcome = run(arguments, unread(STDOUT_FILENO));
+    EXPECT_EQ(outcome.status, 1) << ::testing::PrintToString(arguments);
+    EXPECT_EQ(outcome.errors, "") << ::testing::PrintToString(arguments);
+  }
+  // The reader of another file is one that the program names.
+  auto other = array;
+  other[2] = "/dev/fd/9";
+  expect_error(1, {"/dev/fd/9", "Broken pipe"}, other, unread(9));
 }
 
 TEST_F(cli, respects_a_limit_on_memory) {
