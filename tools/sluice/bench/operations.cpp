@@ -121,10 +121,10 @@ class operation_suite {
       stream_.synchronize();
     };
   }
-  /// A section with one operation that reads and writes `bytes` in all.
-  void beside_copy(const std::string& path, const std::string& title, std::size_t bytes,
+  /// A section with one operation on `operand` that reads and writes `bytes` in all.
+  void beside_copy(const std::string& path, const std::string& operand, std::size_t bytes,
                    const std::string& name, timed_work work) {
-    paired_rounds ways(run_, path, title,
+    paired_rounds ways(run_, path, name + ", " + operand,
                        {.unit = "GB/s", .pieces_per_second = 1e9 / static_cast<double>(bytes)});
     add_way(ways, copy_name, copies(bytes));
     add_way(ways, name, std::move(work));
@@ -218,9 +218,10 @@ class operation_suite {
     };
     paired_rounds ways(
         run_, "convolutions",
-        fmt::format("conv2d, the {} layers of ResNet-50 in turns, {}, channels last, batch {}",
-                    layers.size(), to_string(sizes_.type), sizes_.convolution),
-        shown_times);
+        fmt::format(
+            "conv2d, the {} layers of ResNet-50 one after another, {}, channels last, batch {}",
+            layers.size(), to_string(sizes_.type), sizes_.convolution),
+        {.unit = "us a layer"});
     add_way(ways, "with bias", requests(session_.device().dnn(), make(activation::none)));
     add_way(ways, "with bias and relu", requests(session_.device().dnn(), make(activation::relu)));
     add_way(ways, "with bias and silu", requests(session_.device().dnn(), make(activation::silu)));
@@ -235,10 +236,10 @@ class operation_suite {
     causal.causal = causal_mask::top_left;
     const auto flops =
         4.0 * static_cast<double>(shape[0] * shape[1] * shape[2] * shape[2] * shape[3]);
-    paired_rounds ways(
-        run_, "attention",
-        fmt::format("attention of {}x{} heads, {}x{}", shape[0], shape[1], shape[2], shape[3]),
-        {.unit = "TFLOP/s, masked products counted", .pieces_per_second = 1e12 / flops});
+    paired_rounds ways(run_, "attention",
+                       fmt::format("attention of {}x{} heads, {}x{}, masked products counted",
+                                   shape[0], shape[1], shape[2], shape[3]),
+                       {.unit = "TFLOP/s", .pieces_per_second = 1e12 / flops});
     add_way(ways, "without a mask", requests(session_.device().dnn(), std::vector{whole}));
     add_way(ways, "causal", requests(session_.device().dnn(), std::vector{causal}));
     ways.measure();
@@ -276,15 +277,15 @@ class operation_suite {
     for (auto& row : order)
       row = std::uniform_int_distribution<std::int64_t>(0, height - 1)(random_source());
     const tensor indices = upload_values(session_, order);
-    const auto title = fmt::format("{}x{} {}", height, width, to_string(sizes_.type));
-    beside_copy("movement/gather", title, both, "gather of rows",
+    const auto operand = fmt::format("{}x{} {}", height, width, to_string(sizes_.type));
+    beside_copy("movement/gather", operand, both, "gather of rows",
                 requests(elementwise, std::vector{gather{.x = x, .indices = indices, .y = y}}));
-    beside_copy("movement/transpose", title, both, "transposed copy",
+    beside_copy("movement/transpose", operand, both, "transposed copy",
                 requests(elementwise, std::vector{strided_copy{.x = x.transposed(),
                                                                .y = y.reshape({width, height})}}));
     const auto halves = random({height / 2, width});
     beside_copy(
-        "movement/concatenate", title, both, "concatenation",
+        "movement/concatenate", operand, both, "concatenation",
         requests(elementwise, std::vector{concatenate{.x = {halves, halves}, .axis = 0, .y = y}}));
   }
 
@@ -311,7 +312,7 @@ class operation_suite {
         if (!is_constant) result.inputs.emplace_back(w);
         return result;
       };
-      paired_rounds ways(run_, fmt::format("constants/{}", channels),
+      paired_rounds ways(run_, fmt::format("constants/conv2d_{}", channels),
                          fmt::format("conv2d of {0} to {0} channels, {1}x{1}, {2}x{2} taps, "
                                      "channels last, in a program",
                                      channels, size, taps),
@@ -362,7 +363,7 @@ class operation_suite {
     ways.measure();
   }
 
-  /// Images of bytes, resized and normalised.
+  /// Images of bytes, resized and normalized.
   void measure_images() {
     const extents shape{sizes_.images, 720, 1280, 3};
     const auto images =
@@ -371,17 +372,17 @@ class operation_suite {
     program_builder builder;
     auto value = builder.input("images");
     value = builder.add("resized", resize{.x = value, .sizes = {224, 224}, .axes = {-3, -2}});
-    value = builder.add("normalised", affine{.x = value.permute({0, 3, 1, 2}),
+    value = builder.add("normalized", affine{.x = value.permute({0, 3, 1, 2}),
                                              .scale = random_tensor(session_, {3}),
                                              .bias = random_tensor(session_, {3}),
                                              .axis = 1,
                                              .type = sizes_.type});
     const auto steps = std::move(builder).build({value});
     const auto planes = random({sizes_.images, 3, 224, 224});
-    paired_rounds ways(
-        run_, "images",
-        fmt::format("{} images, 720x1280 to 224, normalised, channels first", sizes_.images),
-        {.unit = "us an image", .pieces_per_second = 0});
+    paired_rounds ways(run_, "images",
+                       fmt::format("{} {}, 720x1280 to 224, normalized, channels first",
+                                   sizes_.images, sizes_.images == 1 ? "image" : "images"),
+                       {.unit = "us an image", .pieces_per_second = 0});
     add_way(ways, "runs of a program",
             [this, work = requests<tensors>(session_.device().programs(),
                                             std::vector{sluice::run{steps, {images}, {planes}}})](

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace sluice::cli {
 namespace {
@@ -32,6 +33,15 @@ ordered_json json_of(const section_row& row) {
                                 {"time_ratio", json_of(inverse(1, other.ratio))}});
   }
   return object;
+}
+
+/// What to show of a section: single pieces where a row does fewer than a thousand a second.
+shown_figure figure_of(const report_section& section) {
+  const auto& shown = section.shown;
+  const bool is_slow = std::any_of(section.rows.begin(), section.rows.end(), [&](const auto& row) {
+    return row.per_second.median < shown.pieces_per_second;
+  });
+  return std::string_view(shown.unit) == shown_rates.unit && is_slow ? shown_single_rates : shown;
 }
 
 /// With three digits, or all of those before the point.
@@ -95,7 +105,7 @@ void bench_report::begin_table(const std::string& title, const std::string& head
 
 void bench_report::add(const report_section& section) {
   auto rows = nlohmann::ordered_json::array();
-  const auto& shown = section.shown;
+  const auto shown = figure_of(section);
   begin_table(section.title,
               line("median (5th - 95th percentile) of the rounds", shown.unit,
                    shown.pieces_per_second == 0 ? "times as long" : "times as fast"));

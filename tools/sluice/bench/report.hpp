@@ -39,7 +39,9 @@ struct shown_figure {
   double pieces_per_second = 0;  ///< of one unit of a rate; 0: microseconds of a piece of work
 };
 inline constexpr shown_figure shown_times{"us each"};
+/// The text of a section has `shown_single_rates` instead if a row does less than one thousand.
 inline constexpr shown_figure shown_rates{"thousands a second", 1e3};
+inline constexpr shown_figure shown_single_rates{"a second", 1};
 
 /// Ways to do the same work. The first row is the usual reference.
 struct report_section {

@@ -84,6 +84,13 @@ TEST(bench_report, has_a_section_as_text) {
   of_rates.add(section);
   expect_words(of_rates.text(), {"thousands a second", "times as fast", "50.0 (25.0 - 100)",
                                  "0.500 (0.250 - 1.00)"});
+
+  bench_report of_slow_rates;
+  section.rows = {row("calls", "calls", 10, 1), row("requests", "calls", 25641, 0.5)};
+  of_slow_rates.add(section);
+  expect_words(of_slow_rates.text(),
+               {" a second", "100000 (50000 - 200000)", "39.0 (19.5 - 78.0)"});
+  EXPECT_EQ(of_slow_rates.text().find("thousands"), std::string::npos) << of_slow_rates.text();
 }
 
 TEST(bench_report, has_a_section_as_a_panel) {
