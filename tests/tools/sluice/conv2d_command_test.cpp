@@ -88,8 +88,8 @@ TEST_F(conv2d_command, refuses_files_that_do_not_fit) {
   expect_refused({"missing.npy"}, {"conv2d", "missing.npy", "w.npy", "-o", "out.npy"});
   expect_refused({"cube.npy"}, {"conv2d", "cube.npy", "w.npy", "-o", "out.npy"});
   expect_refused({"cube.npy"}, {"conv2d", "x.npy", "cube.npy", "-o", "out.npy"});
-  expect_refused({"double.npy", "f64"}, {"conv2d", "double.npy", "w.npy", "-o", "out.npy"});
-  expect_refused({"double.npy", "f64"}, {"conv2d", "x.npy", "double.npy", "-o", "out.npy"});
+  expect_refused({"double.npy", "<f8"}, {"conv2d", "double.npy", "w.npy", "-o", "out.npy"});
+  expect_refused({"double.npy", "<f8"}, {"conv2d", "x.npy", "double.npy", "-o", "out.npy"});
   expect_refused({"half.npy"}, {"conv2d", "x.npy", "half.npy", "-o", "out.npy"});
   expect_refused({"large.npy"}, {"conv2d", "x.npy", "large.npy", "-o", "out.npy"});
   expect_refused({"flat.npy"}, {"conv2d", "x.npy", "flat.npy", "-o", "out.npy"});
