@@ -25,20 +25,28 @@ template <class Self, class Handle, class Convert, class Request, class... Optio
 [[nodiscard]] auto answer_with(Self self, const Handle& target, Convert convert, Request&& message,
                                Options&&... options) {
   using result = typename request_reply<std::decay_t<Request>>::type;
-  using answer = std::decay_t<std::invoke_result_t<Convert&, const result&>>;
-  auto promise = self->template make_response_promise<answer>();
-  request(self, target, caf::infinite, std::forward<Request>(message),
-          std::forward<Options>(options)...)
-      .then(
-          [promise, convert = std::move(convert)](const result& content) mutable {
-            try {
-              promise.deliver(convert(content));
-            } catch (...) {
-              promise.deliver(to_caf_error(current_error()));
-            }
-          },
-          [promise](const caf::error& why) mutable { promise.deliver(why); });
-  return caf::result<answer>(promise);
+  constexpr bool is_converter = std::is_invocable_v<Convert&, const result&>;
+  static_assert(is_converter,
+                "answer_with: the converter takes the result of the request, which is tensors for "
+                "run, host_tensors for run_to_host, and a tensor for an operation with one output");
+  if constexpr (is_converter) {
+    using answer = std::decay_t<std::invoke_result_t<Convert&, const result&>>;
+    auto promise = self->template make_response_promise<answer>();
+    request(self, target, caf::infinite, std::forward<Request>(message),
+            std::forward<Options>(options)...)
+        .then(
+            [promise, convert = std::move(convert)](const result& content) mutable {
+              try {
+                promise.deliver(convert(content));
+              } catch (...) {
+                promise.deliver(to_caf_error(current_error()));
+              }
+            },
+            [promise](const caf::error& why) mutable { promise.deliver(why); });
+    return caf::result<answer>(promise);
+  } else {
+    return caf::result<caf::message>(caf::error());  // not compiled
+  }
 }
 
 }  // namespace sluice

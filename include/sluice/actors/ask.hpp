@@ -37,8 +37,9 @@ template <bool Answered, class Reply, class... Message>
 struct reply_check {
   static_assert(
       Answered,
-      "ask: the actor answers this message with a reply of another type, which the page of the "
-      "message names; an operation with several outputs is answered with tensors");
+      "ask: the actor answers this message with a reply of another type: an operation with a "
+      "tensor, or with tensors if it has several outputs; run with tensors; run_to_host with "
+      "host_tensors; download with a host_tensor");
 };
 
 /// Whether `ask` can be compiled. If not, the compiler has said why.

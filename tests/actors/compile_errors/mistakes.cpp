@@ -139,6 +139,22 @@ service::behavior_type behavior(service::pointer self, const blas_actor& blas) {
 #endif
 }
 
+caf::behavior converting_behavior(caf::event_based_actor* self, const program_actor& programs,
+                                  const program& program) {
+  return {[=](const host_tensor& x) {
+#if defined(WRONG_CONVERTER)
+    const auto to_count = [](const tensors& results) {
+      return results.size();
+    };
+#else
+    const auto to_count = [](const host_tensors& results) {
+      return results.size();
+    };
+#endif
+    return answer_with(self, programs, to_count, run_to_host{program, {x}});
+  }};
+}
+
 #if defined(UNDECLARED_OPERATION)
 auto spawn_own(caf::actor_system& system, std::shared_ptr<device_service> service) {
   return spawn_operations<negated>(system, "mistakes.negated", std::move(service));
