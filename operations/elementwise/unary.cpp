@@ -7,6 +7,7 @@
 #include <sluice/operations/unary.hpp>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -128,6 +129,18 @@ unary_parameter default_parameter(double value, element_type type) {
   }
 }
 
+/// A bound of `clip`. An infinite one is a bound of real types; in integers it is none if it bounds
+/// nothing.
+std::optional<unary_parameter> bound_of(std::string_view name, const std::optional<scalar>& value,
+                                        element_type type, double none) {
+  const auto special = value ? value->non_finite() : std::nullopt;
+  const bool is_infinite = special && std::isinf(*special);
+  if (is_infinite && (*special == none || operations::is_floating_point(type))) {
+    return default_parameter(*special, type);
+  }
+  return parameter_of(name, value, type);
+}
+
 void refuse_parameter(std::string_view name, const std::optional<scalar>& value,
                       std::string_view function) {
   if (value) throw invalid_argument(name, "is given, but " + std::string(function) + " has none");
@@ -149,15 +162,21 @@ unary_call infer_unary(const unary& op, inference& inference) {
   }
   unary_call call{operations::make_layout<2>(x.shape, {y.strides, x.strides}, {type, x.type}),
                   function};
+  if (function == unary_function::clip) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const auto least = bound_of("least", op.alpha, x.type, -infinity);
+    const auto most = bound_of("most", op.beta, x.type, infinity);
+    call.alpha = least ? *least : default_parameter(-infinity, x.type);
+    call.beta = most ? *most : default_parameter(infinity, x.type);
+    return call;
+  }
   const auto alpha = parameter_of("alpha", op.alpha, x.type);
   const auto beta = parameter_of("beta", op.beta, x.type);
   if (function == unary_function::celu && op.alpha && op.alpha->is_zero()) {
     throw invalid_argument("alpha", "is 0; celu divides by it");
   }
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const bool is_clip = function == unary_function::clip;
-  call.alpha = alpha ? *alpha : default_parameter(is_clip ? -infinity : properties.alpha, x.type);
-  call.beta = beta ? *beta : default_parameter(is_clip ? infinity : properties.beta, x.type);
+  call.alpha = alpha ? *alpha : default_parameter(properties.alpha, x.type);
+  call.beta = beta ? *beta : default_parameter(properties.beta, x.type);
   return call;
 }
 

@@ -269,12 +269,24 @@ TEST_P(unary_functions, take_parameters) {
     }
     expect_right(unary_function::clip, x, {-1.5, INFINITY},
                  run(test_executor(), clip(x.view(), -1.5, {})));
+    for (const auto& [least, most] : {std::pair<double, double>{0.5, INFINITY},
+                                      {-INFINITY, 0.5},
+                                      {-INFINITY, INFINITY},
+                                      {INFINITY, INFINITY},
+                                      {-INFINITY, -INFINITY}}) {
+      expect_right(unary_function::clip, x, {least, most},
+                   run(test_executor(), clip(x.view(), least, most)));
+    }
   }
   for (const auto type :
        {element_type::i8, element_type::u16, element_type::i64, element_type::u64}) {
     const auto x = make(type, {31, 5}, drawn::few);
     expect_right(unary_function::clip, x, {1, 2}, run(test_executor(), clip(x.view(), 1, 2)));
     expect_right(unary_function::clip, x, {{}, 2}, run(test_executor(), clip(x.view(), {}, 2)));
+    expect_right(unary_function::clip, x, {{}, 2},
+                 run(test_executor(), clip(x.view(), -INFINITY, 2)));
+    expect_right(unary_function::clip, x, {2, {}},
+                 run(test_executor(), clip(x.view(), 2, INFINITY)));
   }
   const std::int64_t large = (std::int64_t{1} << 53U) + 1;
   auto x = make_contiguous(element_type::i64, {3});
