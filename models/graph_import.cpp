@@ -225,7 +225,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   if (!domain.empty())
     throw error(errc::unsupported, "operators of the domain '" + domain + "' are not supported");
   const auto* const entry = find_operator(message.op_type(), opset);
-  if (entry == nullptr) throw error(errc::unsupported, "the operator is not known");
+  if (entry == nullptr) throw error(errc::unsupported, "sluice does not have this operator");
   require_known_attributes(message, opset);
   if (auto folded = fold(*entry, message, attributes, inputs, opset)) return *std::move(folded);
   scope_.name_steps(name_of(message));

@@ -32,7 +32,7 @@ void expect_refusal(errc code, const std::string& part,
 }
 
 TEST(bad_models, are_refused_by_node_and_attribute) {
-  expect_refusal(errc::unsupported, "node 'y' (Future): the operator",
+  expect_refusal(errc::unsupported, "node 'y' (Future): sluice does not have this operator",
                  [](onnx_graph& g) { g.node("Future", {"x"}, {"y"}); });
   expect_refusal(errc::invalid_argument, "node 'y' (Neg): input 0",
                  [](onnx_graph& g) { g.node("Neg", {""}, {"y"}); });
