@@ -8,6 +8,8 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -17,6 +19,11 @@ using numbers = std::span<const std::int64_t>;  // one for each dimension
 
 bool has_no_elements(numbers shape) noexcept {
   return std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
+/// What an error adds for an index below 0.
+std::string_view hint_for_negative(std::int64_t index) noexcept {
+  return index < 0 ? "; negative indices do not count from the end" : "";
 }
 
 /// The product of the extents. Nothing if it overflows; 0 if one of them is 0.
@@ -280,11 +287,14 @@ tensor_layout tensor_layout::slice(std::size_t axis, std::int64_t first,
   const auto range = [&] {
     return std::to_string(first) + " to " + std::to_string(last);
   };
-  if (first > last) throw invalid_argument("slice", range() + " ends before it begins");
+  const auto hint = [&] {
+    return std::string(hint_for_negative(std::min(first, last)));
+  };
+  if (first > last) throw invalid_argument("slice", range() + " ends before it begins" + hint());
   if (first < 0 || last > shape_[axis]) {
     throw invalid_argument("slice", range() + " exceeds the extent " +
                                         std::to_string(shape_[axis]) + " of axis " +
-                                        std::to_string(axis));
+                                        std::to_string(axis) + hint());
   }
   if (step < 1) throw invalid_argument("slice", "step " + std::to_string(step) + " is less than 1");
   auto view = *this;
@@ -302,7 +312,8 @@ tensor_layout tensor_layout::select(std::size_t axis, std::int64_t index) const 
   if (index < 0 || index >= shape_[axis]) {
     throw invalid_argument("select", "index " + std::to_string(index) + " exceeds the extent " +
                                          std::to_string(shape_[axis]) + " of axis " +
-                                         std::to_string(axis));
+                                         std::to_string(axis) +
+                                         std::string(hint_for_negative(index)));
   }
   auto view = slice(axis, index, index + 1);
   extents shape;

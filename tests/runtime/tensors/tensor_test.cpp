@@ -163,11 +163,15 @@ TEST_F(tensors, refuse_views_that_do_not_exist) {
   const auto t = make({4, 6});
   EXPECT_TRUE(refuses("slice: axis 2", [&] { (void)t.slice(2, 0, 1); }));
   EXPECT_TRUE(refuses("slice", [&] { (void)t.slice(1, 3, 7); }));
-  EXPECT_TRUE(refuses("slice", [&] { (void)t.slice(1, -1, 2); }));
+  EXPECT_TRUE(refuses("slice: -2 to 6 exceeds the extent 6 of axis 1; negative indices do not",
+                      [&] { (void)t.slice(1, -2); }));
+  EXPECT_TRUE(refuses("slice: 2 to -1 ends before it begins; negative indices do not",
+                      [&] { (void)t.slice(1, 2, -1); }));
   EXPECT_TRUE(refuses("slice: 3 to 2 ends before", [&] { (void)t.slice(1, 3, 2); }));
   EXPECT_TRUE(refuses("step", [&] { (void)t.slice(1, 0, 2, 0); }));
   EXPECT_TRUE(refuses("select", [&] { (void)t.select(0, 4); }));
-  EXPECT_TRUE(refuses("select", [&] { (void)t.select(0, -1); }));
+  EXPECT_TRUE(refuses("select: index -1 exceeds the extent 4 of axis 0; negative indices do not",
+                      [&] { (void)t.select(0, -1); }));
   EXPECT_TRUE(refuses("permute", [&] { (void)t.permute({0}); }));
   EXPECT_TRUE(refuses("permute", [&] { (void)t.permute({0, 0}); }));
   EXPECT_TRUE(refuses("permute", [&] { (void)t.permute({0, 2}); }));
