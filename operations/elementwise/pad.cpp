@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/counted.hpp"
 #include "operations/core/element_value.hpp"
 #include "operations/core/enumerators.hpp"
 #include "operations/elementwise/layouts.hpp"
@@ -70,8 +71,8 @@ void set_layout(const tensor_spec& y, const std::array<pad_dimension, extents::m
 /// The numbers of a parameter with one for each dimension of X, if `numbers` are not given `zeros`.
 void require_numbers(std::string_view name, const extents& numbers, const tensor_spec& x) {
   if (numbers.size() == x.rank()) return;
-  throw invalid_argument(name, "has " + std::to_string(numbers.size()) + " numbers, but x has " +
-                                   std::to_string(x.rank()) + " dimensions");
+  throw invalid_argument(name, "has " + operations::counted(numbers.size(), "number") +
+                                   ", but x has " + operations::counted(x.rank(), "dimension"));
 }
 
 [[noreturn]] void refuse_number(std::string_view name, std::int64_t number, std::int64_t extent) {
@@ -166,9 +167,8 @@ pad_call infer_tile(const tile& op, inference& inference) {
 pad_call infer_roll(const roll& op, inference& inference) {
   const auto& x = inference.require(op.x);
   if (op.shifts.size() != op.axes.size()) {
-    throw invalid_argument("shifts", "has " + std::to_string(op.shifts.size()) +
-                                         " numbers, but there are " +
-                                         std::to_string(op.axes.size()) + " axes");
+    throw invalid_argument("shifts", "has " + operations::counted(op.shifts.size(), "number") +
+                                         ", but axes has " + std::to_string(op.axes.size()));
   }
   auto shifts = x.shape;
   std::fill_n(shifts.data(), shifts.size(), 0);

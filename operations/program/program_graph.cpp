@@ -48,8 +48,8 @@ void program_graph::require_open() const {
 void program_graph::require_counts(std::size_t inputs, std::size_t scalars) const {
   const auto require = [](const char* name, std::size_t count, std::size_t expected) {
     if (count == expected) return;
-    throw invalid_argument(name, "there are " + std::to_string(count) + ", but the program takes " +
-                                     std::to_string(expected));
+    throw invalid_argument(name, (count == 1 ? "there is " : "there are ") + std::to_string(count) +
+                                     ", but the program takes " + std::to_string(expected));
   };
   require("inputs", inputs, inputs_.size());
   require("scalars", scalars, scalars_.size());

@@ -151,8 +151,8 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
 /// @throws error `invalid_argument` unless all outputs or none are named
 void require_outputs(const detail::program_graph& graph, std::size_t outputs) {
   if (outputs == 0 || outputs == graph.outputs().size()) return;
-  throw invalid_argument("outputs", "there are " + std::to_string(outputs) +
-                                        ", but the program has " +
+  throw invalid_argument("outputs", (outputs == 1 ? "there is " : "there are ") +
+                                        std::to_string(outputs) + ", but the program has " +
                                         std::to_string(graph.outputs().size()));
 }
 /// @throws error `invalid_argument` with the name `name` unless a tensor can be so

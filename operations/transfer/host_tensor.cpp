@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/counted.hpp"
 #include "operations/core/enumerators.hpp"
 #include "operations/elementwise/layouts.hpp"
 #include "operations/elementwise/map_calls.hpp"
@@ -19,7 +20,7 @@ constexpr std::align_val_t alignment{64};
 
 [[noreturn]] void refuse_count(const extents& shape, std::size_t count) {
   throw error(errc::invalid_argument, "shape: " + to_string(shape) + " does not have " +
-                                          std::to_string(count) + " elements");
+                                          operations::counted(count, "element"));
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ TEST_P(malformed_programs, take_the_inputs_and_scalars_that_they_have) {
   refused_run(invalid, "what: is no program", [](auto& request) { request.what = program(); });
   refused_run(invalid, "inputs: there are 0, but the program takes 2",
               [](auto& request) { request.inputs.clear(); });
-  refused_run(invalid, "inputs: there are 1, but the program takes 2",
+  refused_run(invalid, "inputs: there is 1, but the program takes 2",
               [](auto& request) { request.inputs.pop_back(); });
   refused_run(invalid, "inputs: there are 3, but the program takes 2",
               [&](auto& request) { request.inputs.emplace_back(clip_); });
@@ -316,7 +316,7 @@ TEST_P(malformed_programs, take_outputs_of_the_type_and_shape_of_the_results) {
     refused_run(invalid, text, [&](auto& request) { request.outputs = outputs; });
   };
   const auto first = numbers({5, 26});
-  refused_outputs("outputs: there are 1", {first});
+  refused_outputs("outputs: there is 1", {first});
   refused_outputs("outputs: there are 4", {first, operand(), operand(), operand()});
   refused_outputs("outputs[0]: has the shape [26, 5]", {first.transposed(), operand(), operand()});
   refused_outputs("outputs[0]: is of type i32",

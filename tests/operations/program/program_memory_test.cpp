@@ -284,7 +284,7 @@ TEST_P(program_memory, is_known_once_a_program_is_prepared) {
   refused("what: is no program", {});
   refused("inputs: there are 0", {program});
   refused("scalars: there are 0", {program, {found.outputs[0]}});
-  refused("outputs: there are 1", {program, {spec}, {found.outputs[0]}, {1}});
+  refused("outputs: there is 1", {program, {spec}, {found.outputs[0]}, {1}});
   refused("outputs[1]: has the shape [3, 100]", {program, {spec}, {std::nullopt, spec}, {1}});
   auto wrong = found.outputs[0];
   wrong.alignment = 3;

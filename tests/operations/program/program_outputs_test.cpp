@@ -257,7 +257,7 @@ TEST_P(program_outputs, are_refused_with_their_number) {
     EXPECT_EQ(bits(constant), unchanged);
   };
   const auto y = undefined({4, 4});
-  refused(errc::invalid_argument, "outputs: there are 1, but the program has 2", {y});
+  refused(errc::invalid_argument, "outputs: there is 1, but the program has 2", {y});
   refused(errc::invalid_argument, "outputs[0]: has the shape [4]", {numbers({4}), operand()});
   refused(errc::invalid_argument, "outputs[1]: has the shape [4]", {operand(), numbers({4})});
   refused(errc::invalid_argument, "outputs[1]: is of type i32",

@@ -161,7 +161,7 @@ TEST_P(programs, refuse_what_a_step_refuses_with_its_name) {
   const auto a = numbers({3, 4});
   const auto b = numbers({4, 4});
   refused(errc::invalid_argument, "what: is no program", {});
-  refused(errc::invalid_argument, "inputs: there are 1", {program, {a}});
+  refused(errc::invalid_argument, "inputs: there is 1", {program, {a}});
   refused(errc::invalid_argument, "y: is not given", {program, {a, run_input()}});
   refused(errc::invalid_argument, "step 'sum': b: ", {program, {a, b}});
   refused(errc::invalid_argument, "step 'sum': ",
