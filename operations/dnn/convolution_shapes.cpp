@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/counted.hpp"
 #include "operations/dnn/convolution_inference.hpp"
 
 #include <sluice/operations/tensor_spec.hpp>
@@ -11,6 +12,7 @@ namespace sluice::operations {
 namespace {
 
 constexpr std::array axis_names{"depth", "height", "width"};
+constexpr std::array axis_adjectives{" deep", " high", " wide"};
 
 void require_at_least(std::int64_t smallest, const convolution_geometry& geometry,
                       geometry_member member, std::size_t axis, std::int64_t value) {
@@ -68,9 +70,12 @@ std::int64_t forward_extent(const axis_geometry& a) {
   }
   const auto reach = a.reach();
   if (reach >= padded) {
-    throw invalid_argument("w", "the " + a.dimension() + " of the filters, dilated, is " +
-                                    std::to_string(reach) + " + 1, but the padded x has only " +
-                                    std::to_string(padded));
+    const bool is_dilated = a.geometry.dilation[a.axis] != 1;
+    const std::string adjective = axis_adjectives[a.axis];
+    throw invalid_argument("w", (is_dilated ? "the dilated filters are " : "the filters are ") +
+                                    std::to_string(static_cast<std::uint64_t>(reach) + 1) +
+                                    adjective + ", but the padded x is " + std::to_string(padded) +
+                                    adjective);
   }
   return (padded - reach - 1) / a.geometry.stride[a.axis] + 1;
 }
@@ -125,6 +130,15 @@ void check_numbers(const convolution_geometry& g) {
   require_at_least(1, g, geometry_member::groups, 0, g.groups);
 }
 
+/// How to pass images whose channels are the last dimension; empty if that does not fit either.
+std::string hint_for_channels_last(const extents& x, std::int64_t channels, std::int64_t groups) {
+  const auto last = x[x.size() - 1];
+  if (last % groups != 0 || last / groups != channels) return {};
+  std::string order = "0, " + std::to_string(x.size() - 1);
+  for (std::size_t d = 1; d + 1 < x.size(); ++d) order += ", " + std::to_string(d);
+  return "; channels-last images are passed as x.permute({" + order + "})";
+}
+
 /// The channels of the result.
 std::int64_t result_channels(const extents& x, const extents& w, const convolution_geometry& g) {
   if (x[1] % g.groups != 0 || w[0] % g.groups != 0) {
@@ -135,9 +149,11 @@ std::int64_t result_channels(const extents& x, const extents& w, const convoluti
   }
   if (!g.is_transposed) {
     if (w[1] == x[1] / g.groups) return w[0];
-    throw invalid_argument("w", "has filters of " + std::to_string(w[1]) + " channels, but x has " +
-                                    std::to_string(x[1]) + " channels in " +
-                                    std::to_string(g.groups) + " group(s)");
+    throw invalid_argument(
+        "w", "has filters of " + counted(w[1], "channel") + ", but x has " +
+                 counted(x[1], "channel") +
+                 (g.groups == 1 ? "" : " in " + std::to_string(g.groups) + " groups") +
+                 hint_for_channels_last(x, w[1], g.groups));
   }
   if (w[0] != x[1]) {
     throw invalid_argument("w", "has " + std::to_string(w[0]) + " filters, but x has " +

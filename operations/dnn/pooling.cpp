@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/counted.hpp"
 #include "operations/core/enumerators.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/dnn/pool_functions.hpp"
@@ -29,9 +30,10 @@ void require_kind(pooling kind, std::int64_t p) {
 /// A list with a number for each spatial dimension.
 void require_dimensions(std::string_view name, const extents& list) {
   if (!list.empty() && list.size() <= operations::pool_call::max_axes) return;
-  throw invalid_argument(name, "is " + to_string(list) +
-                                   ", but must have 1 to 3 numbers; reduce takes all of the "
-                                   "elements along a dimension");
+  const auto description =
+      list.empty() ? "is not given" : "is " + to_string(list) + ", but must have 1 to 3 numbers";
+  throw invalid_argument(name,
+                         description + "; reduce takes all of the elements along a dimension");
 }
 /// X of a pool of windows that the list `name` describes.
 const tensor_spec& require_x(const inference& inference, const operand& operand, pooling kind,
@@ -42,10 +44,15 @@ const tensor_spec& require_x(const inference& inference, const operand& operand,
     throw inference.refusal(operand, "is of type ", x.type,
                             ", but pools take f16, bf16, f32 and f64, and maxima also i8 and u8");
   }
+  if (x.rank() < 3) {
+    throw inference.refusal(operand, "has the shape ", x.shape,
+                            ", but must be a batch of images (N, C, D1 … Dk) with k from 1 to 3");
+  }
   if (x.rank() != list.size() + 2) {
-    throw inference.refusal(operand, "has the shape ", x.shape, ", but ", name, " has ",
-                            std::to_string(list.size()), " numbers, for x of ",
-                            std::to_string(list.size() + 2), " dimensions");
+    throw invalid_argument(name, "has " + operations::counted(list.size(), "number") + ", but " +
+                                     std::string(inference.name(operand)) + " of shape " +
+                                     to_string(x.shape) + " has " +
+                                     operations::counted(x.rank() - 2, "spatial dimension"));
   }
   for (std::size_t d = 2; d < x.rank(); ++d) {
     if (x.shape[d] > 0) continue;
@@ -65,7 +72,7 @@ std::int64_t pool_number(std::string_view name, const extents& list, std::size_t
 void require_list(std::string_view name, const extents& list, std::size_t size) {
   if (list.empty() || list.size() == size) return;
   throw invalid_argument(
-      name, "is " + to_string(list) + ", but window has " + std::to_string(size) + " numbers");
+      name, "is " + to_string(list) + ", but window has " + operations::counted(size, "number"));
 }
 
 /// The axis `i`, without its strides.
@@ -83,21 +90,26 @@ pool_axis pool_axis_of(const pool& op, std::size_t i, std::int64_t extent) {
     throw invalid_argument("window",
                            "is " + to_string(op.window) + ", which overflows with its dilation");
   }
+  const auto dimension = [i] {
+    return " along dimension " + std::to_string(i + 2) + " of x";
+  };
+  const auto elements = [&] {
+    return std::string(axis.dilation == 1 ? "" : "dilated, ") + "takes " +
+           std::to_string(static_cast<std::uint64_t>(reach) + 1);
+  };
   for (const auto& [name, padding] : {std::pair{"before", axis.before}, {"after", axis.after}}) {
     if (padding <= reach) continue;
-    throw invalid_argument(name, "is " + std::to_string(padding) +
-                                     " along a dimension, but padding must be less than a window, "
-                                     "which reaches over " +
-                                     std::to_string(reach) + " + 1");
+    throw invalid_argument(name, "is " + std::to_string(padding) + dimension() +
+                                     ", but padding must be less than the window, which " +
+                                     elements());
   }
   if (__builtin_add_overflow(axis.before, axis.after, &padded) ||
       __builtin_add_overflow(padded, extent, &padded)) {
     throw invalid_argument("after", "is " + to_string(op.after) + ", which overflows x");
   }
   if (reach >= padded) {
-    throw invalid_argument("window", "reaches over " + std::to_string(reach) +
-                                         " + 1 elements, but the padded x has only " +
-                                         std::to_string(padded));
+    throw invalid_argument("window", elements() + " elements" + dimension() +
+                                         ", but the padded x has " + std::to_string(padded));
   }
   const auto range = padded - reach - 1;  // of the positions where windows may begin
   axis.outputs = range / axis.step + 1;

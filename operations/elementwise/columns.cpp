@@ -55,9 +55,11 @@ column_axis axis_of_columns(const Operation& op, std::size_t i, std::int64_t ext
     throw invalid_argument("after", "is " + to_string(op.after) + ", which overflows the images");
   }
   if (reach >= padded) {
-    throw invalid_argument("window", "reaches over " + std::to_string(reach) +
-                                         " + 1 elements, but the padded images have only " +
-                                         std::to_string(padded));
+    const std::string adjective = i == 0 ? " high" : " wide";
+    throw invalid_argument("window", (axis.dilation == 1 ? "is " : "dilated, is ") +
+                                         std::to_string(static_cast<std::uint64_t>(reach) + 1) +
+                                         adjective + ", but the padded images are " +
+                                         std::to_string(padded) + adjective);
   }
   axis.windows = (padded - reach - 1) / axis.step + 1;
   // So that no position overflows.

@@ -52,7 +52,8 @@ TEST(conv2d_output_shape, counts_the_positions_of_the_filter) {
     const auto v = count_positions(x[3], w[3], g.padding.w, g.stride.w, g.dilation.w);
     if (h == 0 || v == 0) {
       ++refused;
-      EXPECT_TRUE(throws(errc::invalid_argument, h == 0 ? "w: the height" : "w: the width",
+      EXPECT_TRUE(throws(errc::invalid_argument,
+                         h == 0 ? " high, but the padded x is " : " wide, but the padded x is ",
                          [&] { (void)conv2d_output_shape(x, w, g); }));
     } else {
       EXPECT_EQ(conv2d_output_shape(x, w, g), (extents{x[0], 6, h, v}));
@@ -81,7 +82,21 @@ TEST(conv2d_output_shape, names_what_is_wrong) {
   }
   EXPECT_TRUE(refuses("x: has the shape", [](arguments& a) { a.x = {4, 8, 8}; }));
   EXPECT_TRUE(refuses("w: has the shape", [](arguments& a) { a.w.push_back(1); }));
-  EXPECT_TRUE(refuses("w: has filters of 4 channels", [](arguments& a) { a.w[1] = 4; }));
+  EXPECT_TRUE(
+      refuses("w: has filters of 4 channels, but x has 4 channels in 2 groups; channels-last",
+              [](arguments& a) { a.w[1] = 4; }));
+  EXPECT_TRUE(
+      refuses("w: has filters of 3 channels, but x has 8 channels; channels-last images are "
+              "passed as x.permute({0, 3, 1, 2})",
+              [](arguments& a) {
+                a.x = {2, 8, 8, 3};
+                a.w = {6, 3, 3, 3};
+                a.geometry.groups = 1;
+              }));
+  EXPECT_TRUE(refuses("w: the filters are 9 high, but the padded x is 8 high",
+                      [](arguments& a) { a.w[2] = 9; }));
+  EXPECT_TRUE(refuses("w: the dilated filters are 9 wide, but the padded x is 8 wide",
+                      [](arguments& a) { a.geometry.dilation.w = 4; }));
   EXPECT_TRUE(refuses("w: has the shape", [](arguments& a) { a.w[2] = 0; }));
   EXPECT_TRUE(refuses("w: has the shape", [](arguments& a) { a.w[3] = 0; }));
   EXPECT_TRUE(

@@ -395,22 +395,31 @@ TEST_P(pool_operation, refusals) {
   refuse("x: is not given", {.window = {2, 2}});
   refuse("x: is of type i32", {.x = make(element_type::i32, {1, 1, 3}).view(), .window = {2}});
   refuse("x: is of type u8", {.x = bytes, .kind = pooling::average, .window = {2, 2}});
-  refuse("x: has the shape [2, 3, 5, 6]", {.x = x, .window = {2}});
+  refuse("window: has 1 number, but x of shape [2, 3, 5, 6] has 2 spatial dimensions",
+         {.x = x, .window = {2}});
+  refuse("x: has the shape [3, 4], but must be a batch",
+         {.x = make(element_type::f32, {3, 4}).view(), .window = {2}});
   refuse("x: has the shape [2, 3, 0]",
          {.x = make(element_type::f32, {2, 3, 0}).view(), .window = {1}});
   refuse("kind: 3 is not a valid value",
          {.x = x, .kind = static_cast<pooling>(3), .window = {2, 2}});
-  refuse("window: is []", {.x = x});
+  refuse("window: is not given; reduce takes", {.x = x});
   refuse("window: is [1, 1, 1, 1]", {.x = x, .window = {1, 1, 1, 1}});
   refuse("window: is [2, 0]", {.x = x, .window = {2, 0}});
-  refuse("window: reaches over 5 + 1", {.x = x, .window = {6, 1}});
+  refuse("window: takes 6 elements along dimension 2 of x, but the padded x has 5",
+         {.x = x, .window = {6, 1}});
+  refuse("window: dilated, takes 7 elements along dimension 3 of x, but the padded x has 6",
+         {.x = x, .window = {1, 4}, .dilation = {1, 2}});
   refuse("window: is [9223372036854775807, 1]",
          {.x = x, .window = {largest, 1}, .dilation = {2, 1}});
   refuse("strides: is [1, 0]", {.x = x, .window = {2, 2}, .strides = {1, 0}});
   refuse("strides: is [1]", {.x = x, .window = {2, 2}, .strides = {1}});
   refuse("dilation: is [1, -1]", {.x = x, .window = {2, 2}, .dilation = {1, -1}});
   refuse("before: is [-1, 0]", {.x = x, .window = {2, 2}, .before = {-1, 0}});
-  refuse("before: is 2", {.x = x, .window = {2, 2}, .before = {0, 2}});
+  refuse(
+      "before: is 2 along dimension 3 of x, but padding must be less than the window, which takes "
+      "2",
+      {.x = x, .window = {2, 2}, .before = {0, 2}});
   refuse("after: is 2", {.x = x, .window = {2, 2}, .after = {2, 0}});
   refuse("after: is [1, 1, 1]", {.x = x, .window = {2, 2}, .after = {1, 1, 1}});
   refuse("after: ", {.x = x,
@@ -424,10 +433,11 @@ TEST_P(pool_operation, refusals) {
     EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(test_executor(), adaptive); }))
         << text;
   };
-  refuse_adaptive("size: is []", {.x = x});
+  refuse_adaptive("size: is not given", {.x = x});
   refuse_adaptive("size: is [1, 0]", {.x = x, .size = {1, 0}});
   refuse_adaptive("size: is [1, 9223372036854775807]", {.x = x, .size = {1, largest}});
-  refuse_adaptive("x: has the shape [2, 3, 5, 6]", {.x = x, .size = {1, 1, 1}});
+  refuse_adaptive("size: has 3 numbers, but x of shape [2, 3, 5, 6] has 2 spatial dimensions",
+                  {.x = x, .size = {1, 1, 1}});
   refuse_adaptive("x: is of type u8", {.x = bytes, .size = {1, 1}});
   refuse_adaptive("y: has the shape [2, 3, 5, 6]", {.x = x, .size = {2, 2}, .y = x});
   refuse("y: is of type u8", {.x = x, .window = {2, 2}, .y = bytes});

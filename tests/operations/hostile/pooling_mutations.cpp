@@ -159,7 +159,7 @@ operation_mutations adaptive_mutations() {
     mutations.value(&adaptive_pool::size, std::to_string(value) + " windows", "size", {3, value});
   }
   mutations.value(&adaptive_pool::size, "no size", "size", {});
-  mutations.value(&adaptive_pool::size, "a size of one number", "x", {3});
+  mutations.value(&adaptive_pool::size, "a size of one number", "size", {3});
   mutations.value(&adaptive_pool::size, "a size of four numbers", "size", {1, 1, 1, 1});
   mutations.value(&adaptive_pool::kind, "kind 3", "kind", static_cast<pooling>(3));
   mutations.value(&adaptive_pool::p, "p is 1", "p", 1);
