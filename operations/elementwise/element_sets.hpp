@@ -58,8 +58,12 @@ enum class element_set : std::uint8_t { all, not_complex, real, real_or_complex,
 inline void require_element(const inference& inference, const operand& operand, element_type type,
                             element_set set, std::string_view function) {
   if (contains(set, type)) return;
+  constexpr std::string_view all_but = "all but ";
+  const auto types = to_string(set);
+  const bool lacks_few = types.substr(0, all_but.size()) == all_but;
   throw inference.refusal(operand, "is of type ", type, ", but ", function,
-                          " takes these types: ", to_string(set), "; cast converts");
+                          lacks_few ? " takes all types but " : " takes these types: ",
+                          lacks_few ? types.substr(all_but.size()) : types, "; cast converts");
 }
 
 }  // namespace sluice::operations

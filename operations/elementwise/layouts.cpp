@@ -19,7 +19,7 @@ void require_same_type(const inference& inference, const operand& operand, const
 void require_arithmetic(const inference& inference, const operand& operand, element_type type) {
   if (!is_float8(type)) return;
   throw inference.refusal(operand, "is of type ", type,
-                          ", with which nothing computes; cast converts");
+                          ", which this operation does not take; cast converts");
 }
 
 number_input require_number(const inference& inference, const operand_or_number& a,
@@ -27,7 +27,8 @@ number_input require_number(const inference& inference, const operand_or_number&
   number_input result;
   if (!a.number() && !b.number()) return result;
   if (a.number() && b.number()) {
-    throw inference.refusal(b, "is a number, and so is ", inference.name(a));
+    throw invalid_argument(std::string(inference.name(a)) + ", " + std::string(inference.name(b)),
+                           "one of them must be a tensor");
   }
   result.a = a.number().has_value();
   result.b = !result.a;

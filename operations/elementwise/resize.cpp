@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/core/counted.hpp"
 #include "operations/core/enumerators.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/elementwise/layouts.hpp"
@@ -76,21 +77,21 @@ stated_axes require_axes(const resize& op, const inference& inference, const ten
   stated_axes axes{.count = scales != 0        ? scales
                             : op.sizes.empty() ? op.axes.size()
                                                : op.sizes.size()};
-  if (axes.count == 0) throw invalid_argument("sizes", "are not given");
+  if (axes.count == 0) throw invalid_argument("sizes, scales", "one of them must be given");
   if (axes.count > resize::max_axes) {
     throw invalid_argument(
         name, "has " + std::to_string(axes.count) + " numbers, but 3 axes are resized at most");
   }
   if (!op.axes.empty() && op.axes.size() != axes.count) {
-    throw invalid_argument("axes", "is " + to_string(op.axes) + ", but there are " +
-                                       std::to_string(axes.count) + ' ' + name);
+    throw invalid_argument("axes", "is " + to_string(op.axes) + ", but " + name + " has " +
+                                       operations::counted(axes.count, "number"));
   }
   if (axes.count > x.rank()) {
     throw inference.refusal(op.x, "has the shape ", x.shape, ", which has too few dimensions");
   }
   const auto* const y = inference.given(op.y);
   if (name == std::string_view("axes") && (y == nullptr || y->rank() != x.rank())) {
-    throw invalid_argument("sizes", "are not given, nor is a y of the rank of x");
+    throw invalid_argument("sizes, scales", "one of them must be given, or a y of the rank of x");
   }
   for (std::size_t i = 0; i < axes.count; ++i) {
     auto& axis = axes.all[i];

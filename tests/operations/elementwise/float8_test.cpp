@@ -137,7 +137,8 @@ TEST_P(float8_elements, are_not_computed_with) {
           binary{.function = static_cast<binary_function>(i), .a = x.view(), .b = x.view()});
     }
     for (int i = 0; i <= static_cast<int>(reduction::argmin); ++i) {
-      expect_refused("x" + is, reduce{.x = x.view(), .kind = static_cast<reduction>(i)});
+      expect_refused("x" + is + ", which this operation does not take; cast converts",
+                     reduce{.x = x.view(), .kind = static_cast<reduction>(i)});
     }
     expect_refused("x" + is, affine{.x = x.view(), .factor = 2});
     const auto reals = make(element_type::f32, {4, 4});

@@ -240,7 +240,9 @@ TEST_P(elementwise_refusals, binary_operations) {
          atan2(make(i32, {3}), make(i32, {3})));
   refuse("a: is of type f32, but left_shift takes these types: boolean, u8 to u64, i8 to i64",
          left_shift(make(f32, {3}), make(f32, {3})));
-  refuse("b: is a number, and so is a", add(1, 2));
+  refuse("a, b: one of them must be a tensor", add(1, 2));
+  refuse("a: is of type e4m3, but add takes all types but e4m3 and e5m2; cast converts",
+         add(make(element_type::e4m3, {3}), 1));
   refuse("b: is not given", add(1, {}));
   refuse("a: is not given", add({}, 1));
   refuse("b: 2.5 is not an integer", add(make(i32, {3}), 2.5));
@@ -273,7 +275,13 @@ TEST_P(elementwise_refusals, unary_operations) {
          unary{.function = unary_function::elu, .x = valid.x, .beta = 1});
   refuse("alpha: is 0; celu divides by it", celu(valid.x, 0));
   refuse("alpha: ", leaky_relu(valid.x, std::complex<double>(0, 1)));
-  refuse("beta: ", clip(make(u8, {3}), 1, 1.5));
+  refuse("most: 1.5 is not an integer", clip(make(u8, {3}), 1, 1.5));
+  for (const auto type : {f32, f64, u8, i32}) {
+    refuse("least: nan is not", clip(make(type, {3}), NAN, 3));
+    refuse("most: nan is not", clip(make(type, {3}), {}, NAN));
+  }
+  refuse("least: inf is not an integer", clip(make(u8, {3}), INFINITY, {}));
+  refuse("most: -inf is not an integer", clip(make(i32, {3}), {}, -INFINITY));
   refuse("y: is of type u8", isnan(make(f32, {3}), make(u8, {3})));
   refuse("y: is of type c64", abs(make(c64, {3}), make(c64, {3})));
 }
@@ -292,7 +300,7 @@ TEST_P(elementwise_refusals, where_operations) {
   const auto with = [&](const operand_or_number& a, const operand_or_number& b) {
     return where{.condition = valid.condition, .a = a, .b = b};
   };
-  refuse("b: is a number, and so is a", with(1, 2));
+  refuse("a, b: one of them must be a tensor", with(1, 2));
   refuse("b: is not given", with(1, {}));
   refuse("a: 0.5 is not an integer", with(0.5, make(i8, {4})));
   refuse("b: 128 is out of the range of i8", with(make(i8, {4}), 128));
@@ -347,8 +355,8 @@ TEST_P(elementwise_refusals, resize) {
   refuse("x: is of type c64", with([&](auto& r) { r.x = make(c64, {4, 5}); }));
   refuse("x: has the shape [4]", with([&](auto& r) { r.x = make(u8, {4}); }));
   refuse("x: has the shape [2, 0, 5]", with([&](auto& r) { r.x = make(u8, {2, 0, 5}); }));
-  refuse("sizes: are not given", with([](auto& r) { r.sizes = {}; }));
-  refuse("sizes: are not given, nor", with([](auto& r) {
+  refuse("sizes, scales: one of them must be given", with([](auto& r) { r.sizes = {}; }));
+  refuse("sizes, scales: one of them must be given, or a y of the rank of x", with([](auto& r) {
            r.sizes = {};
            r.axes = {1, 2};
          }));
@@ -356,7 +364,7 @@ TEST_P(elementwise_refusals, resize) {
   refuse("sizes: -1", with([](auto& r) { r.sizes = {-1, 3}; }));
   refuse("sizes: -9223372036854775808", with([](auto& r) { r.sizes = {3, -most - 1}; }));
   refuse("y", with([](auto& r) { r.sizes = {most, 2}; }));
-  refuse("axes: is [0], but there are 2 sizes", with([](auto& r) { r.axes = {0}; }));
+  refuse("axes: is [0], but sizes has 2 numbers", with([](auto& r) { r.axes = {0}; }));
   refuse("axes: 3 is not one of", with([](auto& r) { r.axes = {0, 3}; }));
   refuse("axes: is [1, -2], which names one twice", with([](auto& r) { r.axes = {1, -2}; }));
   refuse("scales: are given beside sizes", with([](auto& r) { r.scales = {2}; }));

@@ -223,7 +223,7 @@ operation_mutations binary_list() {
     o = same(test_bench, test_bench.one_of({u8, i32, f32, f64}), any_shape(test_bench));
     o.b = test_bench.make(test_bench.one_of({boolean, i64, f16, c64}), o.a.value().shape());
   });
-  mutations.add("two numbers", bad, "b", [](Operation& o, bench&) {
+  mutations.add("two numbers", bad, "a, b", [](Operation& o, bench&) {
     o.a = 1;
     o.b = 2.5;
   });
@@ -322,10 +322,16 @@ operation_mutations unary_list() {
                 .alpha = value};
     });
     mutations.add("beta is " + value.text(), bad, "beta", [value](unary& o, bench& test_bench) {
-      o = unary{.function = unary_function::clip,
+      o = unary{.function = unary_function::selu,
                 .x = test_bench.make(f32, any_shape(test_bench)),
                 .beta = value};
     });
+  }
+  for (const auto& value : {scalar(nan), scalar(1e300), scalar(std::complex<double>(0, 1))}) {
+    mutations.add("the upper bound is " + value.text(), bad, "most",
+                  [value](unary& o, bench& test_bench) {
+                    o = clip(test_bench.make(f32, any_shape(test_bench)), -infinity, value);
+                  });
   }
   mutations.add("a parameter of a function without one", bad, "alpha",
                 [](unary& o, bench& test_bench) {
@@ -349,7 +355,7 @@ operation_mutations where_list() {
   mutations.required("a", &where::a);
   mutations.required("b", &where::b);
   mutations.output("y", &where::y, u32);
-  mutations.add("two numbers", bad, "b", [](where& o, bench&) {
+  mutations.add("two numbers", bad, "a, b", [](where& o, bench&) {
     o.a = 1;
     o.b = 0;
   });
