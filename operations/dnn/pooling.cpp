@@ -90,26 +90,26 @@ pool_axis pool_axis_of(const pool& op, std::size_t i, std::int64_t extent) {
     throw invalid_argument("window",
                            "is " + to_string(op.window) + ", which overflows with its dilation");
   }
-  const auto dimension = [i] {
+  const auto size = [&] {
+    return "takes " + std::to_string(static_cast<std::uint64_t>(reach) + 1) + " elements";
+  };
+  const auto place = [&] {
     return " along dimension " + std::to_string(i + 2) + " of x";
   };
-  const auto elements = [&] {
-    return std::string(axis.dilation == 1 ? "" : "dilated, ") + "takes " +
-           std::to_string(static_cast<std::uint64_t>(reach) + 1);
-  };
+  const char* const dilated = axis.dilation == 1 ? "" : " when dilated";
   for (const auto& [name, padding] : {std::pair{"before", axis.before}, {"after", axis.after}}) {
     if (padding <= reach) continue;
-    throw invalid_argument(name, "is " + std::to_string(padding) + dimension() +
-                                     ", but padding must be less than the window, which " +
-                                     elements());
+    throw invalid_argument(name, "is " + std::to_string(padding) + place() +
+                                     ", but padding must be less than the window, which " + size() +
+                                     dilated);
   }
   if (__builtin_add_overflow(axis.before, axis.after, &padded) ||
       __builtin_add_overflow(padded, extent, &padded)) {
     throw invalid_argument("after", "is " + to_string(op.after) + ", which overflows x");
   }
   if (reach >= padded) {
-    throw invalid_argument("window", elements() + " elements" + dimension() +
-                                         ", but the padded x has " + std::to_string(padded));
+    throw invalid_argument(
+        "window", size() + place() + dilated + ", but the padded x has " + std::to_string(padded));
   }
   const auto range = padded - reach - 1;  // of the positions where windows may begin
   axis.outputs = range / axis.step + 1;

@@ -56,10 +56,10 @@ column_axis axis_of_columns(const Operation& op, std::size_t i, std::int64_t ext
   }
   if (reach >= padded) {
     const std::string adjective = i == 0 ? " high" : " wide";
-    throw invalid_argument("window", (axis.dilation == 1 ? "is " : "dilated, is ") +
-                                         std::to_string(static_cast<std::uint64_t>(reach) + 1) +
-                                         adjective + ", but the padded images are " +
-                                         std::to_string(padded) + adjective);
+    throw invalid_argument("window", "is " + std::to_string(static_cast<std::uint64_t>(reach) + 1) +
+                                         adjective + (axis.dilation == 1 ? "" : " when dilated") +
+                                         ", but the padded images are " + std::to_string(padded) +
+                                         adjective);
   }
   axis.windows = (padded - reach - 1) / axis.step + 1;
   // So that no position overflows.

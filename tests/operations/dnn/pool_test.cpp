@@ -408,7 +408,7 @@ TEST_P(pool_operation, refusals) {
   refuse("window: is [2, 0]", {.x = x, .window = {2, 0}});
   refuse("window: takes 6 elements along dimension 2 of x, but the padded x has 5",
          {.x = x, .window = {6, 1}});
-  refuse("window: dilated, takes 7 elements along dimension 3 of x, but the padded x has 6",
+  refuse("window: takes 7 elements along dimension 3 of x when dilated, but the padded x has 6",
          {.x = x, .window = {1, 4}, .dilation = {1, 2}});
   refuse("window: is [9223372036854775807, 1]",
          {.x = x, .window = {largest, 1}, .dilation = {2, 1}});

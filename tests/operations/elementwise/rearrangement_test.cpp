@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/operations/elementwise/indexing.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/rearrangement.hpp>
@@ -254,6 +255,17 @@ TEST_P(rearrangements, wrap_sums_of_integers) {
     const int windows = (i[2] == 1 ? 2 : 1) * (i[3] == 1 ? 2 : 1);
     return number(static_cast<std::int8_t>(100 * windows));
   });
+}
+
+TEST_P(rearrangements, name_windows_that_are_too_large) {
+  const auto x = make(element_type::f32, {1, 2, 4, 5});
+  const auto refuse = [&](const std::string& text, const im2col& request) {
+    EXPECT_TRUE(throws(errc::invalid_argument, text, [&] { (void)run(test_executor(), request); }))
+        << text;
+  };
+  refuse("window: is 5 high, but the padded images are 4 high", {.x = x.view(), .window = {5, 1}});
+  refuse("window: is 7 wide when dilated, but the padded images are 5 wide",
+         {.x = x.view(), .window = {1, 4}, .dilation = {1, 2}});
 }
 
 TEST_P(rearrangements, as_steps_of_a_program) {
