@@ -88,6 +88,7 @@ int main() {
                                              .w3 = filled({10, 32}),
                                              .b3 = filled({10})});
   const auto service = system.spawn<caf::detached>(behavior, device.programs(), program);
-  const auto found = ask<keywords>(system, service, find_keywords{filled({16'000}).to_vector<float>()});
+  const auto found =
+      ask<keywords>(system, service, find_keywords{filled({16'000}).to_vector<float>()});
   std::cout << found.words.size() << " words\n";  // 3 words
 }

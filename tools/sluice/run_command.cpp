@@ -103,13 +103,10 @@ model_program program_for(const model& network, const named_tensors& inputs) {
     try {
       return network.program_for(specs, values);
     } catch (const unbound_inputs& e) {
-      const bool can_bind = std::all_of(
-          e.names().begin(), e.names().end(),
-          [&](const std::string& name) { return inputs.contains(name) && !values.contains(name); });
-      if (e.names().empty() || !can_bind) throw;
+      if (e.names().empty()) throw;
       for (const auto& name : e.names()) {
         specs.erase(name);
-        values.emplace(name, inputs.at(name));
+        if (!values.emplace(name, inputs.at(name)).second) throw;  // it is bound already
       }
     }
   }
