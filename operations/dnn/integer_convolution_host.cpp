@@ -56,6 +56,7 @@ class plane_sum {
            channel * call.sums.y.channel) {
     const auto& sums = call.sums;
     const auto group = channel / sums.group_outputs;
+    if (sums.group_inputs == 0) return;  // x has no elements, and may have no address
     x_ = static_cast<const X*>(addresses.x) + image * sums.x.image +
          group * sums.group_inputs * sums.x.channel;
     first_w_ = group * sums.w_group + channel % sums.group_outputs * sums.y_filter;
