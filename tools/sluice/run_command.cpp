@@ -113,9 +113,9 @@ model_program program_for(const model& network, const named_tensors& inputs) {
 }
 
 /// The number of an output among those of the model.
-std::size_t number_of(const model_program& made, const bound_file& output) {
-  const auto position = std::find(made.outputs.begin(), made.outputs.end(), output.name);
-  return static_cast<std::size_t>(position - made.outputs.begin());
+std::size_t number_of(const model_program& compiled, const bound_file& output) {
+  const auto position = std::find(compiled.outputs.begin(), compiled.outputs.end(), output.name);
+  return static_cast<std::size_t>(position - compiled.outputs.begin());
 }
 
 std::string text_of(std::string_view name, const host_tensor& x) {
@@ -136,9 +136,9 @@ void run(const run_options& options) {
 
   named_tensors tensors;
   for (const auto& file : inputs) tensors.emplace(file.name, read_tensor(file));
-  const auto made = program_for(network, tensors);
+  const auto compiled = program_for(network, tensors);
   for (const auto& file : outputs) {
-    const auto type = made.results[number_of(made, file)].type;
+    const auto type = compiled.results[number_of(compiled, file)].type;
     if (std::find(io::npy_types.begin(), io::npy_types.end(), type) == io::npy_types.end())
       throw error(errc::unsupported,
                   fmt::format("--output: {} has elements of type {}, which .npy files do not have",
@@ -146,12 +146,12 @@ void run(const run_options& options) {
   }
 
   session current(options.common);
-  run_to_host request{.what = made.program};
-  for (const auto& name : made.inputs) request.inputs.emplace_back(tensors.at(name));
+  run_to_host request{.what = compiled.program};
+  for (const auto& name : compiled.inputs) request.inputs.emplace_back(tensors.at(name));
   const auto results = current.ask<host_tensors>(current.device().programs(), std::move(request));
   const launch_summary launch = current.last_launch();
   for (const auto& file : outputs) {
-    const auto& y = results[number_of(made, file)];
+    const auto& y = results[number_of(compiled, file)];
     io::write_npy(file.path, y.type(), std::span(y.shape().begin(), y.shape().end()),
                   {static_cast<const std::byte*>(y.data().get()), y.bytes()});
   }
@@ -161,7 +161,7 @@ void run(const run_options& options) {
   for (const auto& [name, x] : tensors) text += (text.empty() ? "" : ", ") + text_of(name, x);
   text += " -> ";
   for (std::size_t i = 0; i < results.size(); ++i)
-    text += (i == 0 ? "" : ", ") + text_of(made.outputs[i], results[i]);
+    text += (i == 0 ? "" : ", ") + text_of(compiled.outputs[i], results[i]);
   print_summary(options.common, output_files,
                 fmt::format("{} on {}: {}: {}", options.model, current.device_name(), text,
                             latency_text(launch)));
