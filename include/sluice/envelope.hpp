@@ -2,6 +2,7 @@
 #pragma once
 
 /// Everything of layer 2, in one header: the kernel envelope, completion and tracing.
+#include <sluice/envelope/algorithm_policy.hpp>
 #include <sluice/envelope/chrome_trace.hpp>
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/envelope/device_service.hpp>

@@ -65,6 +65,19 @@ blas_matrix place_residual(inference& inference, const operand& operand, const t
   return place().value();
 }
 
+/// The terms of all sums of a product.
+double terms_of(std::int64_t m, std::int64_t n, std::int64_t k) noexcept {
+  return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+/// Whether a gemm of tensors multiplies large matrices of 16 bits. Small products go without a
+/// plan, and batches of them are launched together.
+bool multiplies_large_16_bit(const gemm& op) noexcept {
+  const auto& a = op.a.value();
+  const auto& b = op.b.value();
+  if (!is_16_bit_type(a.type()) || a.rank() != matrix_rank || b.rank() != matrix_rank) return false;
+  return terms_of(a.shape()[0], b.shape()[1], a.shape()[1]) >= operations::min_terms_of_choice;
+}
+
 /// The part of an epilogue that cuBLASLt computes with the products; empty if that saves nothing.
 fused_key fused_part(const gemm_call& p, const epilogue_call& e) {
   const bool is_16_bit = is_16_bit_type(p.c_type);
@@ -72,7 +85,11 @@ fused_key fused_part(const gemm_call& p, const epilogue_call& e) {
   if (p.count > std::numeric_limits<std::int32_t>::max()) return {};
   auto key = operations::product_key(p);
   operations::add_fused_part(key, p, e);
-  if (key.adds_bias == 0 && key.function == 0 && key.adds_residual == 0) return {};
+  if (key.adds_bias == 0 && key.function == 0 && key.adds_residual == 0) {
+    const bool has_choice =
+        is_16_bit_type(p.type) && terms_of(p.m, p.n, p.k) >= operations::min_terms_of_choice;
+    return has_choice ? key : fused_key{};
+  }
   // A part of it saves no time, but a 16-bit sum its rounding.
   if (!is_16_bit && !operations::remaining_epilogue(e, key).is_empty()) return {};
   return key;
@@ -205,7 +222,8 @@ const operation_descriptor& descriptor_of(const gemm& operation) {
        .can_be_captured = true});
   const bool has_epilogue =
       operation.bias || operation.residual || operation.activation != activation::none;
-  return has_epilogue ? descriptor : descriptor_of(operation_type<gemm>());
+  return has_epilogue || multiplies_large_16_bit(operation) ? descriptor
+                                                            : descriptor_of(operation_type<gemm>());
 }
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
-#include "operations/blas/cuda/fused_product.hpp"
+#include "operations/blas/cuda/product_trial.hpp"
 #include "operations/blas/gemm_functions.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
 #include "runtime/seam.hpp"
@@ -67,8 +67,7 @@ std::shared_ptr<const operation_plan> make_gemm_epilogue_plan(lane_libraries& li
     const detail::library_call library_scope(device.id());
     device.require_usable();
     const current_device_scope current(device);
-    product = fused_product::find(libraries.get<cublas_handle>().get_lt(), call.key,
-                                  recommended_workspace(device.info().compute_capability));
+    product = find_product(libraries, call.key);
   }
   return std::make_shared<gemm_epilogue_plan>(std::move(product));
 }

@@ -2,6 +2,7 @@
 #include "operations/blas/cuda/cublas_handle.hpp"
 #include "operations/blas/cuda/fused_product.hpp"
 #include "operations/blas/cuda/mixed_products.hpp"
+#include "operations/blas/cuda/product_trial.hpp"
 #include "operations/blas/float8_conversion.hpp"
 #include "operations/blas/scaled_gemm_functions.hpp"
 #include "operations/elementwise/layouts.hpp"
@@ -172,9 +173,7 @@ std::shared_ptr<const operation_plan> make_scaled_gemm_plan(lane_libraries& libr
                                  .scales_first = key.scales_first != 0,
                                  .scales_second = key.scales_second != 0};
     for (const bool is_fused : {true, false}) {
-      if (const auto product = fused_product::find(libraries.get<cublas_handle>().get_lt(),
-                                                   is_fused ? key.product : plain,
-                                                   recommended_workspace(capability), factors)) {
+      if (const auto product = find_product(libraries, is_fused ? key.product : plain, factors)) {
         return std::make_shared<scaled_gemm_plan>(*product, is_fused);
       }
     }

@@ -41,6 +41,13 @@ operations::queue_limits limits_of(const executor_options& o) noexcept {
           std::max<std::size_t>(1, o.max_waiting_bytes / 2)};
 }
 
+/// The selection of the plans of a lane; used while the service exists.
+algorithm_selection selection_of(device_service& service) {
+  return {.policy = service.algorithms(), .has_nothing_in_flight = [&service] {
+            return service.engine().pending() == 0;
+          }};
+}
+
 }  // namespace
 
 class executor::core {
@@ -48,7 +55,8 @@ class executor::core {
   core(std::shared_ptr<device_service> service, std::shared_ptr<kernel_trace> trace,
        executor_options options)
       : lane_(std::move(service), {.priority = options.priority}),
-        libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream())),
+        libraries_(std::make_shared<lane_libraries>(lane_.runtime(), lane_.stream(),
+                                                    selection_of(lane_.service()))),
         cache_(options.max_plan_bytes),
         memory_(lane_.runtime(), cache_),
         prices_(operations::price_limits::from(options, lane_.service().limits(), kind())),

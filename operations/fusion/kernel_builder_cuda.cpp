@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/fusion/kernel_builder_cuda.hpp"
 
-#include "operations/fusion/kernel_cache.hpp"
+#include "operations/core/disk_cache.hpp"
 #include "operations/fusion/kernel_compiler_cuda.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -132,7 +132,7 @@ class kernel_builder {
     thread_.join();
   }
 
-  const operations::kernel_cache cache_ = operations::kernel_cache::of_user();
+  const operations::disk_cache cache_ = operations::disk_cache::of_user();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<key_type, std::shared_ptr<kernel_code>> codes_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/fusion/kernel_compiler_cuda.hpp"
 
-#include "operations/fusion/content_hash.hpp"
+#include "operations/core/content_hash.hpp"
 
 #include <sluice/runtime/error.hpp>
 

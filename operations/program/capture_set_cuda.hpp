@@ -66,15 +66,20 @@ class capture_stream {
 class capture_set {
  public:
   explicit capture_set(device_runtime& runtime)
-      : runtime_(runtime),
-        stream_(runtime),
-        memory_stream_(runtime.create_stream()),
-        libraries_(runtime, stream_.ref()) {}
+      : runtime_(runtime), stream_(runtime), memory_stream_(runtime.create_stream()) {}
 
   [[nodiscard]] const capture_stream& stream() const noexcept { return stream_; }
   /// The stream of the memory. Nothing on it is captured.
   [[nodiscard]] stream_ref memory_stream() const noexcept { return memory_stream_; }
-  [[nodiscard]] lane_libraries& libraries() noexcept { return libraries_; }
+  /// The library objects of the captures of a lane. Their plans take the algorithms of the plans of
+  /// the lane.
+  [[nodiscard]] lane_libraries& libraries(const lane_libraries& lane) {
+    if (!libraries_) {
+      libraries_.emplace(runtime_, stream_.ref(),
+                         algorithm_selection{.policy = lane.algorithms().policy});
+    }
+    return *libraries_;
+  }
   /// Scratch memory of at least `bytes`, which every stream may use at once. The captured programs
   /// of the lane share it.
   [[nodiscard]] std::shared_ptr<const block_ref> scratch(std::size_t bytes) {
@@ -109,8 +114,8 @@ class capture_set {
   device_runtime& runtime_;
   capture_stream stream_;
   sluice::stream memory_stream_;
-  lane_libraries libraries_;
-  std::weak_ptr<const block_ref> scratch_;  // the captured programs own it
+  std::optional<lane_libraries> libraries_;  // once they are needed
+  std::weak_ptr<const block_ref> scratch_;   // the captured programs own it
 };
 
 /// The set of a lane. Its graphs own it, too: they use the workspaces of its libraries.

@@ -224,7 +224,7 @@ class captured_graph final : public captured_program {
 
 std::shared_ptr<lane_libraries> capture_libraries(lane_libraries& libraries) {
   const auto& set = libraries.get<capture_set_of_lane>().set;
-  return {set, &set->libraries()};
+  return {set, &set->libraries(libraries)};
 }
 
 std::unique_ptr<captured_program> capture(lane_libraries& libraries,

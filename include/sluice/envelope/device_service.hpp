@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/envelope/algorithm_policy.hpp>
 #include <sluice/envelope/completion_engine.hpp>
 #include <sluice/envelope/launch_timing.hpp>
 #include <sluice/envelope/planner.hpp>
@@ -57,6 +58,8 @@ struct device_service_options {
   /// stream, and therefore each lane, has one of them. 0: two if an actor may have four lanes,
   /// those of high priority included, else one.
   std::size_t completion_threads = 0;
+  /// Which algorithms of libraries the plans of requests take.
+  algorithm_policy algorithms = algorithm_policy::fastest;
   request_limits limits{};  ///< of one request, unless the options of an executor state others
   wait_policy waiting = wait_policy::balanced;  ///< how the threads of the service wait
   /// The clock of deadlines; nullptr: a `steady_timer`. Tests pass a clock of their own.
@@ -105,6 +108,7 @@ class device_service {
         open_lanes_per_actor_(options.lanes_per_actor == 0 ? 1 : lanes_per_actor_),
         high_priority_lanes_(high_priority_lanes_of(options)),
         idle_lane_timeout_(options.idle_lane_timeout),
+        algorithms_(checked_policy(options.algorithms)),
         limits_(options.limits) {
     detail::spinners::of_process().service_begins(policy_);
   }
@@ -144,6 +148,8 @@ class device_service {
   [[nodiscard]] std::chrono::nanoseconds idle_lane_timeout() const noexcept {
     return idle_lane_timeout_;
   }
+  /// Which algorithms of libraries the plans of requests take.
+  [[nodiscard]] algorithm_policy algorithms() const noexcept { return algorithms_; }
   /// The limits of one request, as the options state them.
   [[nodiscard]] const request_limits& limits() const noexcept { return limits_; }
 
@@ -156,6 +162,10 @@ class device_service {
     throw error(errc::invalid_argument, std::string(name) + ": is " + std::to_string(count) +
                                             ", but at most " + std::to_string(limit) +
                                             " are possible");
+  }
+  [[nodiscard]] static algorithm_policy checked_policy(algorithm_policy policy) {
+    if (policy <= algorithm_policy::proposed) return policy;
+    throw error(errc::invalid_argument, "algorithms: is no algorithm_policy");
   }
   [[nodiscard]] static std::size_t lanes_of(const device_service_options& options) {
     if (options.lanes_per_actor != 0) {
@@ -190,6 +200,7 @@ class device_service {
   std::size_t open_lanes_per_actor_;
   std::size_t high_priority_lanes_;
   std::chrono::nanoseconds idle_lane_timeout_;
+  algorithm_policy algorithms_;
   request_limits limits_;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/envelope/algorithm_policy.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/stream.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +15,17 @@
 
 namespace sluice {
 
+/// Which algorithms of libraries the plans of a lane take.
+struct algorithm_selection {
+  algorithm_policy policy = algorithm_policy::proposed;
+  /// Whether nothing is in flight on the device, so that algorithms may be tried now. Null: they
+  /// are never tried, and only earlier choices are used.
+  std::function<bool()> has_nothing_in_flight{};
+
+  /// Whether algorithms may be tried now.
+  [[nodiscard]] bool is_idle() const { return has_nothing_in_flight && has_nothing_in_flight(); }
+};
+
 /// The library objects of one lane: handles, workspaces and scratch memory, bound to its stream.
 ///
 /// An object is made when it is first asked for, and destroyed after the lane's last launch. `get`
@@ -20,8 +33,9 @@ namespace sluice {
 class lane_libraries {
  public:
   /// The libraries of a lane with the stream `stream` of `runtime`.
-  lane_libraries(device_runtime& runtime, stream_ref stream) noexcept
-      : runtime_(runtime), stream_(stream) {}
+  lane_libraries(device_runtime& runtime, stream_ref stream,
+                 algorithm_selection algorithms = {}) noexcept
+      : runtime_(runtime), stream_(stream), algorithms_(std::move(algorithms)) {}
   lane_libraries(const lane_libraries&) = delete;
   lane_libraries& operator=(const lane_libraries&) = delete;
   ~lane_libraries() = default;
@@ -37,6 +51,8 @@ class lane_libraries {
   [[nodiscard]] device_runtime& runtime() const noexcept { return runtime_; }
   /// The stream of the lane.
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  /// Which algorithms plans take.
+  [[nodiscard]] const algorithm_selection& algorithms() const noexcept { return algorithms_; }
 
  private:
   [[nodiscard]] void* find(std::type_index type) {
@@ -52,6 +68,7 @@ class lane_libraries {
 
   device_runtime& runtime_;
   stream_ref stream_;
+  const algorithm_selection algorithms_;
   std::mutex mutex_;
   std::map<std::type_index, std::shared_ptr<void>> libraries_;
 };

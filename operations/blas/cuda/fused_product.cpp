@@ -155,9 +155,9 @@ fused_product::fused_product(const fused_key& key, const float8_factors& factors
                                   : c_;
 }
 
-std::optional<fused_product> fused_product::find(cublasLtHandle_t handle, const fused_key& key,
-                                                 std::size_t most_workspace,
-                                                 const float8_factors& factors) {
+std::vector<fused_product> fused_product::propose(cublasLtHandle_t handle, const fused_key& key,
+                                                  std::size_t most_workspace,
+                                                  const float8_factors& factors, std::size_t most) {
   fused_product product(key, factors);
   // The algorithm does not depend on these addresses, which must not be null.
   const auto* const address =
@@ -165,17 +165,22 @@ std::optional<fused_product> fused_product::find(cublasLtHandle_t handle, const 
   auto description =
       describe(key, factors, {.first_scale = address, .second_scale = address, .bias = address});
   auto preference = preference_of(key, factors, most_workspace);
-  cublasLtMatmulHeuristicResult_t result{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
   int count = 0;
-  const auto status =
-      cublasLtMatmulAlgoGetHeuristic(handle, &description, &product.first_, &product.second_,
-                                     &product.added_, &product.c_, &preference, 1, &result, &count);
+  const auto status = cublasLtMatmulAlgoGetHeuristic(
+      handle, &description, &product.first_, &product.second_, &product.added_, &product.c_,
+      &preference, static_cast<int>(most), results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-  if (count == 0 || result.state != CUBLAS_STATUS_SUCCESS) return {};
-  product.algorithm_ = result.algo;
-  product.workspace_bytes_ = result.workspaceSize;
-  return product;
+  results.resize(static_cast<std::size_t>(count));
+  std::vector<fused_product> products;
+  for (const auto& result : results) {
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    product.algorithm_ = result.algo;
+    product.workspace_bytes_ = result.workspaceSize;
+    products.push_back(product);
+  }
+  return products;
 }
 
 bool fused_product::enqueue(cublasLtHandle_t handle, float alpha, float beta,

@@ -8,7 +8,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 namespace sluice::cuda {
 
@@ -36,13 +36,14 @@ struct fused_operands {
 /// same bits. Thread-safe.
 class fused_product {
  public:
-  /// The algorithm that cuBLASLt prefers among those that need at most `most_workspace` bytes.
-  /// Nothing if it has none.
+  /// The algorithms that cuBLASLt proposes among those that need at most `most_workspace` bytes,
+  /// best first, up to `most`.
   /// @throws error `library_failure`
-  [[nodiscard]] static std::optional<fused_product> find(cublasLtHandle_t handle,
-                                                         const operations::fused_key& key,
-                                                         std::size_t most_workspace,
-                                                         const float8_factors& factors = {});
+  [[nodiscard]] static std::vector<fused_product> propose(cublasLtHandle_t handle,
+                                                          const operations::fused_key& key,
+                                                          std::size_t most_workspace,
+                                                          const float8_factors& factors,
+                                                          std::size_t most);
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_bytes_; }
   /// Enqueues alpha · first · second + beta · C and the part of the epilogue.

@@ -107,8 +107,13 @@ engine_requirements requirements_of(const convolution_key& key,
 }  // namespace
 
 convolution_ways::convolution_ways(cudnnHandle_t handle, const convolution_key& key,
-                                   std::size_t max_workspace)
-    : handle_(handle), key_(key), max_workspace_(max_workspace), stage_(first_stage(key)) {}
+                                   std::size_t max_workspace,
+                                   std::optional<std::uint32_t> first_plan)
+    : handle_(handle),
+      key_(key),
+      max_workspace_(max_workspace),
+      first_plan_(first_plan),
+      stage_(first_stage(key)) {}
 
 convolution_ways::stage convolution_ways::first_stage(const convolution_key& key) noexcept {
   if (!key.has_padding() || !fits_cudnn(key)) return stage::kernel;
@@ -133,22 +138,43 @@ std::unique_ptr<convolution_way> convolution_ways::next() {
 std::unique_ptr<convolution_way> convolution_ways::next_plan() {
   for (; stage_ != stage::calls; stage_ = static_cast<stage>(static_cast<int>(stage_) + 1)) {
     if (graph_ == nullptr) propose_engines();
-    while (!engines_.empty()) {
-      if (auto plan = graph_plan::make(handle_, take_last(engines_), max_workspace_)) {
-        return std::make_unique<planned_convolution>(graph_, std::move(*plan));
-      }
-    }
+    if (auto plan = next_plan_of_graph()) return plan;
     graph_.reset();
   }
   return nullptr;
+}
+
+std::unique_ptr<convolution_way> convolution_ways::next_plan_of_graph() {
+  while (!engines_.empty()) {
+    auto [engine, number] = take_last(engines_);
+    if (auto plan = graph_plan::make(handle_, std::move(engine), max_workspace_)) {
+      engine_number_ = number;
+      return std::make_unique<planned_convolution>(graph_, std::move(*plan));
+    }
+  }
+  return nullptr;
+}
+
+std::optional<std::uint32_t> convolution_ways::plan_number() const noexcept {
+  if (stage_ >= stage::calls || graph_ == nullptr) return std::nullopt;
+  return static_cast<std::uint32_t>(stage_) * max_engines + engine_number_;
 }
 
 void convolution_ways::propose_engines() {
   try {
     const auto epilogue = stage_ == stage::fused ? key_.epilogue : convolution_epilogue::none;
     graph_ = std::make_shared<convolution_graph>(handle_, key_, epilogue);
-    engines_ = proposed_engines(graph_->get(), requirements_of(key_, epilogue));
+    auto proposed = proposed_engines(graph_->get(), requirements_of(key_, epilogue));
+    engines_.clear();
+    for (auto& engine : proposed) {
+      if (engines_.size() == max_engines) break;
+      engines_.push_back({std::move(engine), static_cast<std::uint32_t>(engines_.size())});
+    }
     std::reverse(engines_.begin(), engines_.end());
+    const auto first = std::find_if(engines_.begin(), engines_.end(), [&](const auto& each) {
+      return first_plan_ == static_cast<std::uint32_t>(stage_) * max_engines + each.number;
+    });
+    if (first != engines_.end()) std::rotate(first, first + 1, engines_.end());
   } catch (const error& failure) {
     // A graph that cuDNN does not take has no plans.
     if (failure.code() != errc::unsupported && failure.code() != errc::library_failure) throw;

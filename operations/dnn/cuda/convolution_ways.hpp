@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -41,17 +42,28 @@ class convolution_way {
 class convolution_ways {
  public:
   /// @param max_workspace the most scratch memory of a way, in bytes
+  /// @param first_plan `plan_number` of the plan that comes before the others of its graph;
+  /// nothing: the one that cuDNN proposes first
   convolution_ways(cudnnHandle_t handle, const operations::convolution_key& key,
-                   std::size_t max_workspace);
+                   std::size_t max_workspace, std::optional<std::uint32_t> first_plan = {});
 
   /// The next way; null if there are no more.
   /// @throws error `unsupported`, `library_failure`
   [[nodiscard]] std::unique_ptr<convolution_way> next();
+  /// The next plan of the graph of the last way; null if there are no more, or if that way is no
+  /// plan.
+  /// @throws error `library_failure`
+  [[nodiscard]] std::unique_ptr<convolution_way> next_plan_of_graph();
+  /// The number of the last way, if it is a plan: the graph, and the engine among those proposed.
+  [[nodiscard]] std::optional<std::uint32_t> plan_number() const noexcept;
   /// Leaves out plans from here on.
   void skip_plans() noexcept { stage_ = std::max(stage_, stage::calls); }
 
  private:
   enum class stage { fused, plain, calls, kernel, end };
+  /// Engines of a graph, in a plan number.
+  static constexpr std::uint32_t max_engines = 1024;
+
   [[nodiscard]] static stage first_stage(const operations::convolution_key& key) noexcept;
   [[nodiscard]] std::unique_ptr<convolution_way> next_plan();
   [[nodiscard]] std::unique_ptr<convolution_way> next_call();
@@ -61,9 +73,15 @@ class convolution_ways {
   cudnnHandle_t handle_;
   operations::convolution_key key_;
   std::size_t max_workspace_;
+  std::optional<std::uint32_t> first_plan_;
   stage stage_;
   std::shared_ptr<const convolution_graph> graph_;  // of the stage, once there is one
-  std::vector<graph_descriptor> engines_;           // for the graph, best last
+  struct numbered_engine {
+    graph_descriptor engine;
+    std::uint32_t number;
+  };
+  std::vector<numbered_engine> engines_;  // for the graph, best last
+  std::uint32_t engine_number_ = 0;       // of the last plan
   std::shared_ptr<cudnn_convolution> convolution_;
   std::vector<convolution_algorithm> algorithms_;  // best last
 };

@@ -94,6 +94,37 @@ TEST_P(mixed_gemm, computes_16_bits) {
   }
 }
 
+/// They have a plan, and on a GPU an algorithm of cuBLASLt that a trial has found.
+TEST_P(mixed_gemm, computes_large_products) {
+  const auto m = between(1290, 1330);
+  const auto n = between(1290, 1330);
+  const auto k = 2 * between(680, 690);
+  const auto type = coin() ? element_type::f16 : element_type::bf16;
+  const auto a = make(type, {m, k});
+  const auto b = make(type, {k, n});
+  const auto result = run(test_executor(), gemm{.a = a.view(), .b = b.view(), .alpha = -0.75});
+  ASSERT_EQ(result.shape(), extents({m, n}));
+  for (int round = 0; round < 10; ++round) {
+    const auto row = between(0, m - 1);
+    const auto column = between(0, n - 1);
+    expect_each(result.slice(0, row, row + 1).slice(1, column, column + 1),
+                [&](const extents&, const number& computed) {
+                  long double wanted = 0;
+                  long double terms = 0;
+                  for (std::int64_t l = 0; l < k; ++l) {
+                    const auto term = a[{row, l}].real() * b[{l, column}].real() * -0.75L;
+                    wanted += term;
+                    terms += std::abs(term);
+                  }
+                  const auto bound = bound_of(type, wanted, terms, k, false);
+                  return std::abs(computed.real() - wanted) <= bound ? ::testing::AssertionSuccess()
+                                                                     : ::testing::AssertionFailure()
+                                                                           << computed.real()
+                                                                           << " is not " << wanted;
+                });
+  }
+}
+
 TEST_P(mixed_gemm, computes_long_sums_and_many_blocks) {
   expect_product(element_type::f16, element_type::f16, {}, 7, 9, 5000, math_mode::f32);
   expect_product(element_type::bf16, element_type::f32, {}, 300, 280, 130, math_mode::f32);

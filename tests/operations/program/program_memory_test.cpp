@@ -358,6 +358,8 @@ TEST_P(program_memory, of_an_executable_is_counted) {
     auto sum = p.input("x");
     for (int i = 0; i < 30; ++i) sum = p.add("sum", add(sum, sum));
     const auto program = std::move(p).build({sum}, {.capture = capture});
+    // The compiler of kernels takes memory, too.
+    (void)await_kernels(program, {numbers({1, 4})});
     std::int64_t rows = 0;
     const auto prepare_next = [&](int count) {
       for (int i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled kernels on disk: what is damaged or of something else is not used.
-#include "operations/fusion/kernel_cache.hpp"
+// Files of what is slow to make: what is damaged or of something else is not used.
+#include "operations/core/disk_cache.hpp"
 
 #include "tests/support/seed.hpp"
 
@@ -19,15 +19,15 @@
 namespace sluice::test {
 namespace {
 
-using operations::kernel_cache;
+using operations::disk_cache;
 
-class kernel_caches : public testing::Test {
+class disk_caches : public testing::Test {
  protected:
-  kernel_caches() {
+  disk_caches() {
     std::string name = (std::filesystem::temp_directory_path() / "sluice_kernels_XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
-  ~kernel_caches() override { std::filesystem::remove_all(folder_); }
+  ~disk_caches() override { std::filesystem::remove_all(folder_); }
 
   [[nodiscard]] std::vector<char> contents(const std::filesystem::path& file) const {
     std::ifstream stream(file, std::ios::binary);
@@ -37,7 +37,7 @@ class kernel_caches : public testing::Test {
     std::ofstream(file, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  [[nodiscard]] std::vector<char> random_code(std::size_t size) {
+  [[nodiscard]] std::vector<char> random_bytes(std::size_t size) {
     std::vector<char> code(size);
     for (auto& c : code) c = static_cast<char>(generator_());
     return code;
@@ -47,22 +47,22 @@ class kernel_caches : public testing::Test {
   std::mt19937_64 generator_ = make_generator();
 };
 
-TEST_F(kernel_caches, find_what_they_keep) {
-  const kernel_cache cache(folder_ / "below" / "it");
+TEST_F(disk_caches, find_what_they_keep) {
+  const disk_cache cache(folder_ / "below" / "it");
   EXPECT_FALSE(cache.find("a"));
-  const auto code = random_code(5000);
+  const auto code = random_bytes(5000);
   cache.keep("a", code);
   cache.keep("empty", {});
   EXPECT_EQ(cache.find("a"), code);
   EXPECT_EQ(cache.find("empty"), std::vector<char>());
   EXPECT_FALSE(cache.find("b"));
-  EXPECT_EQ(kernel_cache(folder_ / "below" / "it").find("a"), code);
+  EXPECT_EQ(disk_cache(folder_ / "below" / "it").find("a"), code);
 }
 
-TEST_F(kernel_caches, use_no_damaged_file_and_replace_it) {
-  const kernel_cache cache(folder_);
+TEST_F(disk_caches, use_no_damaged_file_and_replace_it) {
+  const disk_cache cache(folder_);
   const std::string origin = "what the code is made from";
-  const auto code = random_code(200);
+  const auto code = random_bytes(200);
   cache.keep(origin, code);
   const auto file = cache.file_of(origin);
   const auto whole = contents(file);
@@ -80,16 +80,16 @@ TEST_F(kernel_caches, use_no_damaged_file_and_replace_it) {
   EXPECT_EQ(cache.find(origin), code);
 }
 
-TEST_F(kernel_caches, use_no_file_of_something_else) {
-  const kernel_cache cache(folder_);
-  cache.keep("one", random_code(100));
+TEST_F(disk_caches, use_no_file_of_something_else) {
+  const disk_cache cache(folder_);
+  cache.keep("one", random_bytes(100));
   std::filesystem::copy(cache.file_of("one"), cache.file_of("two"));
   EXPECT_FALSE(cache.find("two"));
 }
 
-TEST_F(kernel_caches, are_shared_by_writers) {
-  const kernel_cache cache(folder_);
-  const std::vector<std::vector<char>> codes{random_code(30000), random_code(70000)};
+TEST_F(disk_caches, are_shared_by_writers) {
+  const disk_cache cache(folder_);
+  const std::vector<std::vector<char>> codes{random_bytes(30000), random_bytes(70000)};
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -105,13 +105,13 @@ TEST_F(kernel_caches, are_shared_by_writers) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
-TEST_F(kernel_caches, may_have_no_folder) {
-  const kernel_cache none;
-  none.keep("a", random_code(10));
+TEST_F(disk_caches, may_have_no_folder) {
+  const disk_cache none;
+  none.keep("a", random_bytes(10));
   EXPECT_FALSE(none.find("a"));
   replace(folder_ / "file", {});
-  const kernel_cache impossible(folder_ / "file" / "below");
-  impossible.keep("a", random_code(10));
+  const disk_cache impossible(folder_ / "file" / "below");
+  impossible.keep("a", random_bytes(10));
   EXPECT_FALSE(impossible.find("a"));
 }
 

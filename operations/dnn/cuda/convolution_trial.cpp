@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/dnn/cuda/convolution_trial.hpp"
+
+#include "operations/core/algorithm_choices.hpp"
+#include "operations/core/algorithm_trial_cuda.hpp"
+#include "operations/dnn/convolution_functions.hpp"
+#include "operations/dnn/cuda/check_cudnn.hpp"
+#include "operations/dnn/cuda/cudnn_handle.hpp"
+#include "operations/workspace.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace sluice::cuda {
+namespace {
+
+using operations::algorithm_choices;
+using operations::convolution_key;
+using operations::convolution_operands;
+
+/// The most scratch memory that an algorithm may need.
+constexpr std::size_t max_workspace = std::size_t{256} << 20U;
+
+/// Operands up to this size, together, are convolved when a plan is made.
+constexpr std::size_t max_tried_bytes = std::size_t{256} << 20U;
+
+/// How long plans are made for a trial. Each takes up to some tens of milliseconds.
+constexpr std::chrono::milliseconds max_planning_time{100};
+
+constexpr std::size_t operand_alignment = 256;
+
+std::size_t aligned(std::size_t bytes) noexcept {
+  return (bytes + operand_alignment - 1) / operand_alignment * operand_alignment;
+}
+
+/// Memory in place of the operands of a convolution.
+struct trial_layout {
+  explicit trial_layout(const convolution_key& key) {
+    const auto bytes = [size = size_of(key.type())](std::int64_t elements) {
+      return aligned(static_cast<std::size_t>(elements) * size);
+    };
+    w = bytes(key.x_extent());
+    bias = w + bytes(key.w_extent());
+    y = bias + bytes(key.y_channels());
+    end = y + bytes(key.y_extent()) + max_alignment;
+    // cuDNN refuses some operands for their alignment, at a launch only.
+    shift = key.alignment < max_alignment ? static_cast<std::size_t>(key.alignment) : 0;
+  }
+  static constexpr std::int64_t max_alignment = 16;
+  std::size_t w;      // position of W, in bytes
+  std::size_t bias;   // position of the bias, in bytes
+  std::size_t y;      // position of Y, in bytes
+  std::size_t end;    // size of all operands, in bytes
+  std::size_t shift;  // of all operands, in bytes
+};
+
+/// Makes `scratch` at least `bytes` large. False if there is no memory now.
+bool try_require(operations::workspace& scratch, std::size_t bytes) {
+  try {
+    scratch.require(bytes);
+    return true;
+  } catch (const error& e) {
+    if (!is_retryable(e.code())) throw;
+    return false;
+  }
+}
+
+/// The search for the ways of one convolution.
+class convolution_search {
+ public:
+  convolution_search(lane_libraries& libraries, const convolution_key& key)
+      : libraries_(libraries),
+        device_(libraries.runtime().device()),
+        handle_(libraries.get<planning_cudnn>().get()),
+        key_(key),
+        layout_(key),
+        scratch_(libraries.runtime(), libraries.stream(), "cudnn trial") {
+    static_assert(std::has_unique_object_representations_v<convolution_key>);
+    if (libraries.algorithms().policy == algorithm_policy::proposed || !key.uses_graphs()) return;
+    subject_ = subject_of_choice("cuDNN " + dnn_version(), device_, &key, sizeof key);
+    choice_ = algorithm_choices::of_process().find(*subject_);
+  }
+
+  std::vector<std::unique_ptr<convolution_way>> run() {
+    convolution_ways ways(handle_, key_, max_workspace, choice_);
+    std::optional<error> no_memory;
+    while (auto way = ways.next()) {
+      if (layout_.end > max_tried_bytes || !require(way->workspace_bytes())) {
+        if (try_require(scratch_, way->workspace_bytes())) {
+          return with_replacements(std::move(way), ways);
+        }
+        no_memory = error(errc::out_of_memory, "convolution: there is no memory for the workspace");
+        continue;
+      }
+      const unsigned char zero = 0;
+      device_.fill(operands_, &zero, 1, layout_.end, libraries_.stream().native());
+      if (is_taken(*way)) return fastest(std::move(way), ways);
+      device_.require_usable();
+    }
+    if (no_memory) throw *no_memory;
+    throw error(errc::unsupported,
+                std::string("convolution: cuDNN has no algorithm for this geometry: ") +
+                    cudnnGetErrorString(status_),
+                library_status{"cuDNN", static_cast<long>(status_)});
+  }
+
+ private:
+  using way_list = std::vector<std::unique_ptr<convolution_way>>;
+
+  /// Makes memory for the operands, behind a workspace. False if there is none now.
+  [[nodiscard]] bool require(std::size_t workspace_bytes) {
+    const auto first = aligned(workspace_bytes);
+    if (!try_require(scratch_, first + layout_.end)) return false;
+    operands_ = static_cast<std::byte*>(scratch_.address()) + first;
+    return true;
+  }
+  /// Enqueues a convolution. Returns whether cuDNN takes it.
+  [[nodiscard]] bool is_taken(convolution_way& way) {
+    auto* const x = operands_ + layout_.shift;
+    status_ = way.run(handle_, {x, x + layout_.w, x + layout_.bias, nullptr, x + layout_.y},
+                      scratch_.address());
+    if (status_ == CUDNN_STATUS_SUCCESS) return true;
+    (void)cudaGetLastError();  // do not leave it to an unrelated later call
+    return false;
+  }
+
+  [[nodiscard]] static way_list with_replacements(std::unique_ptr<convolution_way> way,
+                                                  convolution_ways& ways) {
+    way_list list;
+    list.push_back(std::move(way));
+    ways.skip_plans();
+    while (auto replacement = ways.next()) {
+      // Launches have the workspace of the first way.
+      if (replacement->workspace_bytes() <= list.front()->workspace_bytes()) {
+        list.push_back(std::move(replacement));
+      }
+    }
+    return list;
+  }
+
+  /// The fastest plan of the graph of `way`, which works; `way` itself if nothing is tried.
+  [[nodiscard]] way_list fastest(std::unique_ptr<convolution_way> way, convolution_ways& ways) {
+    way_list plans;
+    plans.push_back(std::move(way));
+    const auto first_number = ways.plan_number();
+    if (!subject_ || choice_ || !first_number) return plans;
+    std::vector<std::uint32_t> numbers{*first_number};
+    std::optional<std::size_t> best;
+    if (libraries_.algorithms().has_nothing_in_flight) {
+      add_plans(ways, plans, numbers);
+      best = measure(plans);
+    }
+    const auto chosen = algorithm_choices::of_process().keep(*subject_, numbers[best.value_or(0)],
+                                                             best.has_value());
+    const auto position = std::find(numbers.begin(), numbers.end(), chosen) - numbers.begin();
+    // Another thread may have chosen a plan that this one has not made.
+    if (static_cast<std::size_t>(position) == numbers.size()) {
+      choice_ = chosen;
+      return run();
+    }
+    way_list result;
+    result.push_back(std::move(plans[static_cast<std::size_t>(position)]));
+    return result;
+  }
+  /// Adds the plans that are compared with the first one.
+  void add_plans(convolution_ways& ways, way_list& plans, std::vector<std::uint32_t>& numbers) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (plans.size() < max_tried_algorithms &&
+           std::chrono::steady_clock::now() - begin < max_planning_time) {
+      auto plan = ways.next_plan_of_graph();
+      if (plan == nullptr) return;
+      numbers.push_back(ways.plan_number().value());
+      plans.push_back(std::move(plan));
+    }
+  }
+  /// The fastest plan; nothing if there is no memory, or the device has other work.
+  [[nodiscard]] std::optional<std::size_t> measure(const way_list& plans) {
+    std::size_t workspace_bytes = 0;
+    for (const auto& plan : plans) {
+      workspace_bytes = std::max(workspace_bytes, plan->workspace_bytes());
+    }
+    if (!require(workspace_bytes)) return std::nullopt;
+    fill_with_noise(operands_, layout_.end, key_.type(), libraries_.stream());
+    const auto best = fastest_algorithm(libraries_, plans.size(),
+                                        [&](std::size_t i) { return is_taken(*plans[i]); });
+    device_.require_usable();
+    return best;
+  }
+
+  lane_libraries& libraries_;
+  device& device_;
+  cudnnHandle_t handle_;
+  const convolution_key& key_;
+  trial_layout layout_;
+  operations::workspace scratch_;
+  std::byte* operands_ = nullptr;
+  cudnnStatus_t status_ = CUDNN_STATUS_NOT_SUPPORTED;
+  std::optional<std::string> subject_;   // if there is a choice to make
+  std::optional<std::uint32_t> choice_;  // `convolution_ways::plan_number`, if it is made
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<convolution_way>> find_convolution_ways(lane_libraries& libraries,
+                                                                    const convolution_key& key) {
+  return convolution_search(libraries, key).run();
+}
+
+}  // namespace sluice::cuda
