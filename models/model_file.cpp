@@ -41,11 +41,11 @@ model_value read_declaration(const onnx::ValueInfoProto& message) {
   auto& shape = result.shape.emplace();
   for (const auto& dimension : type.shape().dim()) {
     auto& extent = shape.emplace_back();
-    // PaddlePaddle writes -1 for a free extent.
+    // PaddlePaddle writes -1 or "?" for a free extent.
     if (dimension.has_dim_value() && dimension.dim_value() >= 0) {
       extent.extent = dimension.dim_value();
     }
-    if (dimension.has_dim_param()) extent.symbol = dimension.dim_param();
+    if (dimension.dim_param() != "?") extent.symbol = dimension.dim_param();
   }
   return result;
 }

@@ -277,6 +277,18 @@ TEST(bad_models, have_symbols_with_one_extent) {
   }));
 }
 
+// PaddlePaddle's "?" is no symbol.
+TEST(bad_models, are_not_those_with_free_extents_of_one_name) {
+  onnx_graph g;
+  g.input("x", {-1, -1}).output("y").node("Neg", {"x"}, {"y"});
+  auto& shape = *g.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (auto& dimension : *shape.mutable_dim()) dimension.set_dim_param("?");
+  const auto network = g.make();
+  EXPECT_EQ((*network.inputs().front().shape)[0].symbol, "");
+  EXPECT_NO_THROW(
+      (void)network.program_for({{"x", tensor_spec::row_major(element_type::f32, {2, 3})}}));
+}
+
 TEST(bad_models, are_no_models) {
   const std::vector<std::byte> nonsense(100, std::byte{0xff});
   EXPECT_TRUE(throws(errc::invalid_argument, "nonsense",
