@@ -94,20 +94,56 @@ std::map<std::string, std::int64_t> read_opsets(const Imports& imports) {
 
 }  // namespace
 
-const value* graph_import::visible_values::find(const std::string& name) const {
+void refused_nodes::add(const onnx::NodeProto& message, const error& reason,
+                        std::vector<std::string> unbound) {
+  if (!known_.insert(&message).second) return;
+  all_.push_back({.code = reason.code(),
+                  .node = name_of(message),
+                  .domain = domain_of(message.domain()),
+                  .operator_name = message.op_type(),
+                  .reason = reason.what(),
+                  .unbound = std::move(unbound)});
+}
+
+/// Increments the depth while it exists.
+class graph_import::nesting {
+ public:
+  nesting(int& depth, const char* what) : depth_(depth) {
+    if (depth_ == max_depth) {
+      throw error(errc::unsupported, std::string(what) + " are nested too deep");
+    }
+    ++depth_;
+  }
+  nesting(const nesting&) = delete;
+  nesting& operator=(const nesting&) = delete;
+  ~nesting() { --depth_; }
+
+ private:
+  int& depth_;
+};
+
+const graph_import::possible_value* graph_import::visible_values::find(
+    const std::string& name) const {
   for (const auto* visible = this; visible != nullptr; visible = visible->outer) {
     const auto found = visible->values.find(name);
     if (found != visible->values.end()) return &found->second;
   }
   return nullptr;
 }
+const graph_import::possible_value& graph_import::visible_values::output(
+    const std::string& name) const {
+  const auto* const found = find(name);
+  if (found == nullptr) throw invalid_argument(name, "the output has no value");
+  return *found;
+}
 
 graph_import::graph_import(const model_file& file, step_scope& scope,
-                           std::vector<std::string> input_names)
+                           std::vector<std::string> input_names, refused_nodes* refused)
     : file_(file),
       scope_(scope),
       input_names_(std::move(input_names)),
-      opsets_(read_opsets(file.message().opset_import())) {}
+      opsets_(read_opsets(file.message().opset_import())),
+      refused_(refused) {}
 
 results graph_import::import_model(std::map<std::string, value> inputs) {
   if (const auto version = file_.message().ir_version(); version > newest_format) {
@@ -115,7 +151,8 @@ results graph_import::import_model(std::map<std::string, value> inputs) {
                                        " of the format (ir_version): the newest known one is " +
                                        std::to_string(newest_format));
   }
-  visible_values visible{.values = std::move(inputs), .opsets = &opsets_};
+  visible_values visible{.opsets = &opsets_};
+  for (auto& [name, input] : inputs) visible.values.emplace(name, std::move(input));
   return import_graph(file_.graph(), visible);
 }
 
@@ -127,7 +164,7 @@ const value& graph_import::initializer(const onnx::TensorProto& tensor) {
 }
 
 results graph_import::import_graph(const onnx::GraphProto& graph, visible_values& visible) {
-  if (++depth_ > max_depth) throw error(errc::unsupported, "graphs are nested too deep");
+  const nesting depth(depth_, "graphs");
   scope_.budget().take_values(
       static_cast<std::size_t>(graph.initializer_size() + graph.output_size()));
   for (const auto& tensor : graph.initializer()) {
@@ -136,60 +173,100 @@ results graph_import::import_graph(const onnx::GraphProto& graph, visible_values
   if (graph.sparse_initializer_size() != 0) throw error(errc::unsupported, "sparse initializers");
   for (const auto& message : graph.node()) import_node(message, visible);
   results outputs;
+  bool has_unknown = false;
   for (const auto& output : graph.output()) {
-    const auto* const found = visible.find(output.name());
-    if (found == nullptr) throw invalid_argument(output.name(), "the output has no value");
-    outputs.push_back(*found);
+    const auto& found = visible.output(output.name());
+    if (found) {
+      outputs.push_back(*found);
+    } else {
+      has_unknown = true;
+    }
   }
-  --depth_;
+  if (has_unknown) throw unknown_output();
   return outputs;
 }
 
 void graph_import::import_node(const onnx::NodeProto& message, visible_values& visible) {
+  // A loop or a function that has used up the budget would exceed it again and again.
+  const auto goes_on = [&] {
+    return refused_ != nullptr && !scope_.budget().is_used_up();
+  };
   try {
-    scope_.budget().take_node();
-    scope_.budget().take_values(static_cast<std::size_t>(message.input_size()) +
-                                static_cast<std::size_t>(message.output_size()) +
-                                static_cast<std::size_t>(message.attribute_size()) +
-                                bytes_of_names(message) / bytes_of_value);
-    std::vector<std::optional<value>> inputs;
-    source_sets::set sources = 0;
-    for (const auto& name : message.input()) {
-      auto& input = inputs.emplace_back();
-      if (name.empty()) continue;
-      const auto* const found = visible.find(name);
-      if (found == nullptr) throw invalid_argument(name, "the input has no value");
-      input = *found;
-      sources = scope_.sources().join(sources, found->sources());
-    }
-    auto attributes = attributes_of(message, visible.attributes);
-    const auto* const function = file_.find_function(message.domain(), message.op_type());
-    const auto outputs = function != nullptr ? import_function(*function, attributes, inputs)
-                                             : import_operator(message, std::move(attributes),
-                                                               std::move(inputs), visible);
-    for (int i = 0; i < message.output_size(); ++i) {
-      if (message.output(i).empty()) continue;
-      if (static_cast<std::size_t>(i) >= outputs.size()) {
-        throw error(errc::unsupported, "output " + std::to_string(i));
-      }
-      const auto& output = outputs[static_cast<std::size_t>(i)];
-      output.add_sources(sources);
-      output.name_constant(message.output(i));
-      if (!visible.values.emplace(message.output(i), output).second) {
-        throw invalid_argument(message.output(i), "has a value already");
-      }
-    }
+    add_node(message, visible);
+  } catch (const unknown_output&) {
+    forget_outputs(message, visible);
   } catch (const unbound_inputs& e) {
-    throw unbound_inputs(label(message) + ": " + e.what(), e.names(), e.where());
+    if (!goes_on()) throw unbound_inputs(label(message) + ": " + e.what(), e.names(), e.where());
+    refused_->add(message, e, e.names());
+    forget_outputs(message, visible);
   } catch (const error& e) {
-    throw error(e.code(), label(message) + ": " + e.what(), e.status(), e.where());
+    if (!goes_on()) throw error(e.code(), label(message) + ": " + e.what(), e.status(), e.where());
+    refused_->add(message, e, {});
+    forget_outputs(message, visible);
   }
 }
 
-results graph_import::import_function(const onnx::FunctionProto& function,
-                                      const attribute_map& attributes,
-                                      const std::vector<std::optional<value>>& inputs) {
-  if (++depth_ > max_depth) throw error(errc::unsupported, "functions are nested too deep");
+void graph_import::forget_outputs(const onnx::NodeProto& message, visible_values& visible) {
+  for (const auto& output : message.output()) visible.values.try_emplace(output);
+}
+
+graph_import::node_inputs graph_import::inputs_of(const onnx::NodeProto& message,
+                                                  const visible_values& visible) {
+  node_inputs inputs;
+  for (const auto& name : message.input()) {
+    auto& input = inputs.values.emplace_back();
+    inputs.are_unknown.push_back(false);
+    if (name.empty()) continue;
+    const auto* const found = visible.find(name);
+    if (found == nullptr) throw invalid_argument(name, "the input has no value");
+    input = *found;
+    if (input) {
+      inputs.sources = scope_.sources().join(inputs.sources, input->sources());
+    } else {
+      inputs.are_unknown.back() = inputs.has_unknown = true;
+    }
+  }
+  return inputs;
+}
+
+void graph_import::add_node(const onnx::NodeProto& message, visible_values& visible) {
+  scope_.budget().take_node();
+  scope_.budget().take_values(static_cast<std::size_t>(message.input_size()) +
+                              static_cast<std::size_t>(message.output_size()) +
+                              static_cast<std::size_t>(message.attribute_size()) +
+                              bytes_of_names(message) / bytes_of_value);
+  auto inputs = inputs_of(message, visible);
+  const auto sources = inputs.sources;
+  auto attributes = attributes_of(message, visible.attributes);
+  std::vector<possible_value> outputs;
+  if (const auto* const function = file_.find_function(message.domain(), message.op_type())) {
+    outputs = import_function(*function, attributes, inputs);
+  } else {
+    for (auto& output :
+         import_operator(message, std::move(attributes), std::move(inputs), visible)) {
+      outputs.emplace_back(std::move(output));
+    }
+  }
+  for (int i = 0; i < message.output_size(); ++i) {
+    if (message.output(i).empty()) continue;
+    if (static_cast<std::size_t>(i) >= outputs.size()) {
+      throw error(errc::unsupported, "output " + std::to_string(i));
+    }
+    const auto& output = outputs[static_cast<std::size_t>(i)];
+    if (output) {
+      output->add_sources(sources);
+      output->name_constant(message.output(i));
+    }
+    if (!visible.values.emplace(message.output(i), output).second) {
+      throw invalid_argument(message.output(i), "has a value already");
+    }
+  }
+}
+
+std::vector<graph_import::possible_value> graph_import::import_function(
+    const onnx::FunctionProto& function, const attribute_map& attributes,
+    const node_inputs& inputs) {
+  const nesting depth(depth_, "functions");
   const auto opsets = read_opsets(function.opset_import());
   const auto& defaults = file_.defaults_of(function);
   scope_.budget().take_values(static_cast<std::size_t>(function.input_size()) +
@@ -201,24 +278,19 @@ results graph_import::import_function(const onnx::FunctionProto& function,
   visible_values visible{.attributes = &all_attributes, .opsets = &opsets};
   for (int i = 0; i < function.input_size(); ++i) {
     const auto number = static_cast<std::size_t>(i);
-    if (number < inputs.size() && inputs[number]) {
-      visible.values.insert_or_assign(function.input(i), *inputs[number]);
+    if (number >= inputs.values.size()) continue;
+    if (inputs.values[number] || inputs.are_unknown[number]) {
+      visible.values.insert_or_assign(function.input(i), inputs.values[number]);
     }
   }
   for (const auto& message : function.node()) import_node(message, visible);
-  results outputs;
-  for (const auto& name : function.output()) {
-    const auto* const found = visible.find(name);
-    if (found == nullptr) throw invalid_argument(name, "the output has no value");
-    outputs.push_back(*found);
-  }
-  --depth_;
+  std::vector<possible_value> outputs;
+  for (const auto& name : function.output()) outputs.push_back(visible.output(name));
   return outputs;
 }
 
 results graph_import::import_operator(const onnx::NodeProto& message, attribute_map attributes,
-                                      std::vector<std::optional<value>> inputs,
-                                      visible_values& visible) {
+                                      node_inputs inputs, visible_values& visible) {
   const auto domain = domain_of(message.domain());
   const auto found = visible.opsets->find(domain);
   const auto opset = found != visible.opsets->end() ? found->second : 0;
@@ -227,7 +299,10 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto* const entry = find_operator(message.op_type(), opset);
   if (entry == nullptr) throw error(errc::unsupported, "sluice does not have this operator");
   require_known_attributes(message, opset);
-  if (auto folded = fold(*entry, message, attributes, inputs, opset)) return *std::move(folded);
+  if (inputs.has_unknown) throw unknown_output();
+  if (auto folded = fold(*entry, message, attributes, inputs.values, opset)) {
+    return *std::move(folded);
+  }
   scope_.name_steps(name_of(message));
   const auto import_subgraph = [&](const onnx::GraphProto& graph, const std::vector<value>& given) {
     scope_.budget().take_values(given.size());
@@ -241,7 +316,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
     }
     return import_graph(graph, inner);
   };
-  return entry->import(node(scope_, message, std::move(attributes), std::move(inputs), opset,
+  return entry->import(node(scope_, message, std::move(attributes), std::move(inputs.values), opset,
                             input_names_, file_, import_subgraph));
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/runtime/error.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace sluice::models {
 
@@ -36,13 +39,20 @@ class import_budget {
   /// @throws error `unsupported` if it does not fit, but is too small to be a step: shape
   /// arithmetic
   [[nodiscard]] bool take_computation(std::size_t bytes, double work);
+  /// Whether a limit has been exceeded.
+  [[nodiscard]] bool is_used_up() const noexcept { return used_up_; }
 
  private:
+  /// The error that a limit is exceeded.
+  [[nodiscard]] error excess(const std::string& text);
+  [[nodiscard]] error excess(const char* what, std::uint64_t limit);
+
   std::uint64_t nodes_ = 0;
   std::uint64_t turns_ = 0;
   std::uint64_t values_ = 0;
   std::size_t bytes_ = 0;
   double work_ = 0;
+  bool used_up_ = false;
 };
 
 }  // namespace sluice::models

@@ -9,6 +9,15 @@
 
 namespace sluice::models {
 
+namespace {
+
+/// The number of a value of the program.
+std::uint32_t number_of(const operand& value) noexcept {
+  return value.reference().index;
+}
+
+}  // namespace
+
 tensor_spec spec_of(const tensor_layout& layout) noexcept {
   auto alignment = tensor_spec::max_alignment;
   while (layout.offset() % alignment != 0) alignment /= 2;
@@ -27,16 +36,33 @@ program_value step_scope::constant(const host_tensor& elements, const std::strin
   const auto unnamed = name_.empty() ? number : name_ + " " + number;
   auto added = builder_.constant(name.empty() ? unnamed : name.substr(0, longest_name), elements);
   record(added, tensor_layout(elements.type(), elements.shape()));
+  memory_.add_constant(elements);
   return added;
 }
 
 void step_scope::record(const program_value& added, const tensor_layout& layout) {
   budget_.take_values(1);
-  specs_.insert_or_assign(operand(added).reference().index, spec_of(layout));
+  specs_.insert_or_assign(number_of(added), spec_of(layout));
 }
 
-void step_scope::add_work(double products, const inference& inferred) {
-  work_ += products;
+void step_scope::record_view(const program_value& added, const program_value& viewed,
+                             const tensor_layout& layout) {
+  record(added, layout);
+  memory_.add_view(number_of(added), number_of(viewed));
+}
+
+void step_scope::add_step_to_memory(std::span<const named_operand> operands) {
+  std::vector<std::uint32_t> values;
+  for (const auto& operand : operands) {
+    if (*operand.value) values.push_back(number_of(*operand.value));
+  }
+  memory_.add_step(values);
+}
+
+void step_scope::add_cost(std::string_view operation, const launch_facts& facts,
+                          const inference& inferred) {
+  arithmetic_ += arithmetic_of(operation, facts, inferred.uses());
+  work_ += facts.work;
   for (const auto& use : inferred.uses()) {
     if (!use.spec) continue;
     double elements = 1;  // a number that may overflow an integer
@@ -49,7 +75,7 @@ std::vector<std::optional<tensor_spec>> step_scope::specs_of(
     std::span<const named_operand> operands) const {
   std::vector<std::optional<tensor_spec>> specs(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (*operands[i].value) specs[i] = specs_.at(operands[i].value->reference().index);
+    if (*operands[i].value) specs[i] = specs_.at(number_of(*operands[i].value));
   }
   return specs;
 }
@@ -72,16 +98,25 @@ results step_scope::record_results(const std::vector<program_value>& added,
     const auto layout = layouts[i].value_or(tensor_layout());
     all.emplace_back(*this, added[i], layout);
     record(added[i], layout);
-    is_result_.insert_or_assign(operand(added[i]).reference().index, true);
+    memory_.add_result(number_of(added[i]), layouts[i] ? layout.bytes() : 0);
+    is_result_.insert_or_assign(number_of(added[i]), true);
   }
   return all;
 }
 
 value step_scope::as_output(const value& output) {
-  const auto index = operand(output).reference().index;
+  const auto index = number_of(output);
   // An output is row-major for its reader.
   if (is_result_.contains(index) && output.layout().is_contiguous()) return output;
   return add(strided_copy{.x = output});
+}
+
+model_cost step_scope::cost(const std::vector<value>& outputs) const {
+  std::vector<std::uint32_t> numbers;
+  for (const auto& output : outputs) numbers.push_back(number_of(output));
+  model_cost cost{.arithmetic = arithmetic_};
+  memory_.count(numbers, cost);
+  return cost;
 }
 
 program step_scope::build(const std::vector<value>& outputs) && {

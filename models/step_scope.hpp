@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/arithmetic.hpp"
 #include "models/import_budget.hpp"
 #include "models/source_sets.hpp"
 #include "models/value.hpp"
+#include "models/value_memory.hpp"
 
+#include <sluice/models/model_cost.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/launch_descriptor.hpp>
 #include <sluice/operations/members.hpp>
@@ -18,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -45,8 +49,9 @@ class step_scope {
   [[nodiscard]] value input(const std::string& name, const tensor_spec& spec);
   /// A constant of the program. Without a name, it has that of the steps and a number.
   [[nodiscard]] program_value constant(const host_tensor& elements, const std::string& name);
-  /// States the layout of a value of the program.
-  void record(const program_value& added, const tensor_layout& layout);
+  /// States the layout of a value of the program that is a view of another one.
+  void record_view(const program_value& added, const program_value& viewed,
+                   const tensor_layout& layout);
 
   /// Adds a step with one result.
   template <class Operation>
@@ -65,7 +70,8 @@ class step_scope {
     const auto& descriptor = sluice::detail::find_descriptor(operation);
     descriptor.infer(&operation, inferred, call);
     inferred.require_results();
-    add_work(descriptor.facts(call).work, inferred);
+    add_cost(descriptor.name(), descriptor.facts(call), inferred);
+    add_step_to_memory(operands);
     const auto layouts = result_layouts(inferred);
     if constexpr (sluice::detail::has_several_results<Operation>()) {
       return record_results(builder_.add(name_, std::move(operation)), layouts);
@@ -75,13 +81,18 @@ class step_scope {
   }
   /// The value, or a copy of it if it is no result of a step and so can be no output.
   [[nodiscard]] value as_output(const value& output);
+  /// What a run costs that has these outputs.
+  [[nodiscard]] model_cost cost(const std::vector<value>& outputs) const;
   [[nodiscard]] program build(const std::vector<value>& outputs) &&;
 
  private:
   /// Each step and constant has a copy of a name.
   static constexpr std::size_t longest_name = 256;
 
-  void add_work(double products, const inference& inferred);
+  /// States the layout of a value of the program.
+  void record(const program_value& added, const tensor_layout& layout);
+  void add_cost(std::string_view operation, const launch_facts& facts, const inference& inferred);
+  void add_step_to_memory(std::span<const named_operand> operands);
   [[nodiscard]] std::vector<std::optional<tensor_spec>> specs_of(
       std::span<const named_operand> operands) const;
   [[nodiscard]] static std::vector<std::optional<tensor_layout>> result_layouts(
@@ -92,6 +103,8 @@ class step_scope {
   import_budget& budget_;
   source_sets sources_;
   double work_ = 0;
+  double arithmetic_ = 0;
+  value_memory memory_;
   program_builder builder_;
   std::string name_;
   std::uint32_t constants_ = 0;

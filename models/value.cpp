@@ -38,7 +38,7 @@ const program_value& value::in_program() const {
 
 value value::view(program_value viewed, const tensor_layout& layout) const {
   value result(*scope_, std::move(viewed), layout);
-  scope_->record(*result.state_->in_program, layout);
+  scope_->record_view(*result.state_->in_program, in_program(), layout);
   result.state_->sources = state_->sources;
   return result;
 }

@@ -43,6 +43,10 @@ class onnx_node {
     *add(name, onnx::AttributeProto::GRAPH).mutable_g() = graph;
     return *this;
   }
+  onnx_node& with(const std::string& name, const onnx::TensorProto& tensor) {
+    *add(name, onnx::AttributeProto::TENSOR).mutable_t() = tensor;
+    return *this;
+  }
   /// An attribute that a function has.
   onnx_node& with_reference(const std::string& name, const std::string& of_function,
                             onnx::AttributeProto::AttributeType type) {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <sluice/export.hpp>
+#include <sluice/models/model_cost.hpp>
+#include <sluice/models/model_refusal.hpp>
+#include <sluice/models/model_summary.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>
@@ -47,6 +50,7 @@ struct model_program {
   std::vector<std::string> inputs{};   ///< inputs of the model that are not bound by value
   std::vector<std::string> outputs{};  ///< outputs of the model
   std::vector<tensor_spec> results{};  ///< properties of the outputs
+  model_cost cost{};                   ///< of one run
 };
 
 /// The shape of a result, or a parameter of an operation, depends on elements of inputs. They must
@@ -87,6 +91,9 @@ class SLUICE_EXPORT model {
   [[nodiscard]] const std::vector<model_value>& inputs() const noexcept;
   /// The outputs, in order.
   [[nodiscard]] const std::vector<model_value>& outputs() const noexcept;
+  /// The contents of the file: its version, its operators and the size of its constants. They are
+  /// what the file states; nothing of it is checked.
+  [[nodiscard]] model_summary summary() const;
 
   /// Makes the program for inputs with these properties, by name; runs give them in row-major
   /// order. Runs with inputs of another type or shape are refused. A symbol has one extent in all
@@ -105,6 +112,21 @@ class SLUICE_EXPORT model {
   /// @throws error `out_of_memory` if there is no memory for a constant
   /// @throws unbound_inputs if inputs must be bound
   [[nodiscard]] model_program program_for(
+      const std::map<std::string, tensor_spec>& specs,
+      const std::map<std::string, host_tensor>& values = {}) const;
+  /// Every reason why `program_for` makes no program for these inputs; none if it makes one.
+  ///
+  ///     for (const auto& refusal : classifier.refusals({{"image", image}})) {
+  ///       std::cout << refusal.node << " (" << refusal.operator_name << "): " << refusal.reason;
+  ///     }
+  ///
+  /// `program_for` ends with the first node that sluice cannot compute. Here, the results of such a
+  /// node are unknown. A node that depends on an unknown value is refused only if its operator or
+  /// one of its attributes is unknown, and the graphs within it are not looked at. A node of a
+  /// function or a loop is listed once.
+  /// @throws error as `program_for` if an input is missing, is not an input of the model, does not
+  /// fit its declaration, or has no type that sluice has
+  [[nodiscard]] std::vector<model_refusal> refusals(
       const std::map<std::string, tensor_spec>& specs,
       const std::map<std::string, host_tensor>& values = {}) const;
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/model_import.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace sluice::models {
+
+namespace {
+
+/// The declared shape: "[batch, 3, 224, 224]".
+std::string text_of(const std::vector<model_dimension>& shape) {
+  std::string text = "[";
+  for (const auto& d : shape) {
+    if (text.size() > 1) text += ", ";
+    text += d.extent ? std::to_string(*d.extent) : d.symbol.empty() ? "?" : d.symbol;
+  }
+  return text + "]";
+}
+
+/// The extents that inputs have for the symbols of a model.
+class symbol_extents {
+ public:
+  /// @throws error `invalid_argument` if another input has another extent for a symbol
+  void add(const model_value& input, const extents& shape) {
+    if (!input.shape) return;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const auto& symbol = (*input.shape)[i].symbol;
+      if (symbol.empty()) continue;
+      const auto [entry, is_new] = extents_.try_emplace(symbol, shape[i], input.name);
+      const auto& [extent, first] = entry->second;
+      if (is_new || extent == shape[i]) continue;
+      throw invalid_argument(input.name, "has the shape " + to_string(shape) + ", but " + symbol +
+                                             " of " + text_of(*input.shape) + " is " +
+                                             std::to_string(extent) + " in " + first);
+    }
+  }
+
+ private:
+  std::map<std::string, std::pair<std::int64_t, std::string>> extents_;
+};
+
+/// @throws error `invalid_argument` if a tensor does not fit the declaration of an input
+void require_fit(const model_value& input, element_type type, const extents& shape) {
+  if (input.type && *input.type != type) {
+    throw invalid_argument(input.name, "has the type " + std::string(to_string(type)) +
+                                           ", but the model declares " +
+                                           std::string(to_string(*input.type)));
+  }
+  if (!input.shape) return;
+  bool fits = input.shape->size() == shape.size();
+  for (std::size_t i = 0; fits && i < shape.size(); ++i) {
+    const auto& extent = (*input.shape)[i].extent;
+    fits = !extent || *extent == shape[i];
+  }
+  if (!fits) {
+    throw invalid_argument(input.name, "has the shape " + to_string(shape) +
+                                           ", but the model declares " + text_of(*input.shape));
+  }
+}
+
+}  // namespace
+
+model_import::model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
+                           const std::map<std::string, host_tensor>& values)
+    : file_(file) {
+  symbol_extents symbols;
+  for (const auto& input : file.inputs()) {
+    const auto number = static_cast<std::uint32_t>(names_.size());
+    names_.push_back(input.name);
+    file.require_tensor(number);
+    if (const auto bound = values.find(input.name); bound != values.end()) {
+      if (specs.contains(input.name)) {
+        throw invalid_argument(input.name, "is given by value and by its properties");
+      }
+      require_fit(input, bound->second.type(), bound->second.shape());
+      symbols.add(input, bound->second.shape());
+      visible_.emplace(input.name, value(scope_, bound->second, input.name));
+      continue;
+    }
+    const auto spec = specs.find(input.name);
+    if (spec == specs.end()) throw invalid_argument(input.name, "the input is not given");
+    require_fit(input, spec->second.type, spec->second.shape);
+    symbols.add(input, spec->second.shape);
+    const auto added = scope_.input(input.name, spec->second);
+    added.add_sources(scope_.sources().single(number));
+    visible_.emplace(input.name, added);
+    given_.push_back(input.name);
+  }
+  const auto is_input = [&](const auto& entry) {
+    return std::find(names_.begin(), names_.end(), entry.first) != names_.end();
+  };
+  for (const auto& entry : specs) {
+    if (!is_input(entry)) throw invalid_argument(entry.first, "is not an input of the model");
+  }
+  for (const auto& entry : values) {
+    if (!is_input(entry)) throw invalid_argument(entry.first, "is not an input of the model");
+  }
+}
+
+model_program model_import::make_program() && {
+  model_program made{.inputs = std::move(given_)};
+  auto outputs = graph_import(file_, scope_, names_).import_model(std::move(visible_));
+  scope_.name_steps("outputs");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i] = scope_.as_output(outputs[i]);
+    made.outputs.push_back(file_.outputs()[i].name);
+    made.results.push_back(spec_of(outputs[i].layout()));
+  }
+  made.cost = scope_.cost(outputs);
+  made.program = std::move(scope_).build(outputs);
+  return made;
+}
+
+std::vector<model_refusal> model_import::refusals() && {
+  refused_nodes refused;
+  try {
+    auto outputs = graph_import(file_, scope_, names_, &refused).import_model(std::move(visible_));
+    scope_.name_steps("outputs");
+    for (auto& output : outputs) output = scope_.as_output(output);
+    (void)std::move(scope_).build(outputs);
+  } catch (const unknown_output&) {
+    // The refused nodes are the reason.
+  } catch (const error& e) {
+    refused.add(e);
+  }
+  return std::move(refused.all());
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "models/graph_import.hpp"
+#include "models/import_budget.hpp"
+#include "models/model_file.hpp"
+#include "models/step_scope.hpp"
+#include "models/value.hpp"
+
+#include <sluice/models/model.hpp>
+#include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/tensor_spec.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sluice::models {
+
+/// One import of a model, for inputs with certain properties and values. It refers to itself, so it
+/// stays where it is made.
+class model_import {
+ public:
+  /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
+  /// not fit its declaration
+  /// @throws error `unsupported` with the name of an input that sluice has no type for
+  model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
+               const std::map<std::string, host_tensor>& values);
+  model_import(const model_import&) = delete;
+  model_import& operator=(const model_import&) = delete;
+  ~model_import() = default;
+
+  /// The program. Called once.
+  /// @throws error as `model::program_for`
+  [[nodiscard]] model_program make_program() &&;
+  /// Why there is no program; empty if there is one. Called once.
+  [[nodiscard]] std::vector<model_refusal> refusals() &&;
+
+ private:
+  const model_file& file_;
+  import_budget budget_;
+  step_scope scope_{budget_};
+  std::vector<std::string> names_;        // of all inputs
+  std::map<std::string, value> visible_;  // the inputs
+  std::vector<std::string> given_;        // those that are inputs of the program
+};
+
+}  // namespace sluice::models
