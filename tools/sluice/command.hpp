@@ -83,7 +83,11 @@ void add_gemm_command(CLI::App& program);
 void add_conv2d_command(CLI::App& program);
 void add_fft_command(CLI::App& program);
 void add_random_command(CLI::App& program);
-void add_run_command(CLI::App& program);  // only if the library that reads models is built
+/// Only if the library that reads models is built.
+///@{
+void add_run_command(CLI::App& program);
+void add_model_command(CLI::App& program);
+///@}
 void add_mel_command(CLI::App& program);
 void add_demo_command(CLI::App& program);
 void add_bench_command(CLI::App& program);

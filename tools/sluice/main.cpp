@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
   cli::add_random_command(program);
 #ifdef SLUICE_HAS_MODELS
   cli::add_run_command(program);
+  cli::add_model_command(program);
 #endif
   cli::add_mel_command(program);
   cli::add_demo_command(program);

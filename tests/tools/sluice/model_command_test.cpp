@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/models/onnx_graph.hpp"
+#include "tests/tools/sluice/program.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using nlohmann::json;
+
+class model_command : public program_test {
+ protected:
+  void save_model(const std::string& name, onnx_graph& graph) const {
+    write_text(folder() / name, graph.message().SerializeAsString());
+  }
+  /// y = x · w + x, of x with the extents n and 3.
+  void save_product() const {
+    onnx_graph graph;
+    graph.message().set_producer_name("test");
+    graph.input("x", {-1, 3}).constant("w", std::vector<float>(9), {3, 3}).output("y");
+    graph.node("MatMul", {"x", "w"}, {"p"});
+    graph.node("Add", {"p", "x"}, {"y"});
+    save_model("product.onnx", graph);
+  }
+  /// y = reshape(x, shape)
+  void save_reshape() const {
+    onnx_graph graph;
+    graph.input("x", {-1}).input("shape", onnx::TensorProto::INT64).output("y");
+    graph.node("Reshape", {"x", "shape"}, {"y"});
+    save_model("reshape.onnx", graph);
+    save<std::int64_t>("shape.npy", {2}, {3, -1});
+  }
+  /// Two nodes that cannot run.
+  void save_bad() const {
+    onnx_graph graph;
+    graph.input("x", {-2}).output("y");
+    graph.node("Future", {"x"}, {"a"});
+    graph.node("Neg", {"a"}, {"y"});
+    graph.node("Softmax", {"x"}, {"b"}).with("axis", 3);
+    save_model("bad.onnx", graph);
+  }
+  /// The report of a model in JSON.
+  [[nodiscard]] json report(const std::vector<std::string>& arguments, int status = 0) const {
+    std::vector<std::string> all{"model", "--json"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const auto outcome = run(all);
+    EXPECT_EQ(outcome.status, status) << outcome.errors;
+    return json::parse(outcome.output);
+  }
+};
+
+TEST_F(model_command, describes_a_model_and_its_program) {
+  save_product();
+  const auto outcome = run({"model", "product.onnx"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.errors, "");
+  EXPECT_EQ(outcome.output,
+            "product.onnx: format 8, opset 17, by test\n"
+            "1 input\n"
+            "  x  f32   [n, 3]\n"
+            "1 output\n"
+            "  y  ?     of any shape\n"
+            "9 parameters, 36 bytes\n"
+            "2 nodes of 2 operators\n"
+            "  Add          1\n"
+            "  MatMul       1\n"
+            "For x 1x3\n"
+            "  1 is assumed for n: see --dimension and --shape\n"
+            "  2 steps, 21 arithmetic operations\n"
+            "  36 bytes of constants\n"
+            "  12 bytes of intermediate values, at most 12 bytes at one time\n"
+            "  outputs: y 1x3 f32\n");
+}
+
+TEST_F(model_command, prints_json) {
+  save_product();
+  const auto found = report({"product.onnx", "--dimension", "n=4"});
+  EXPECT_EQ(found.at("ir_version"), 8);
+  EXPECT_EQ(found.at("producer"), "test");
+  EXPECT_EQ(found.at("opsets"), json::parse(R"([{"domain": "", "version": 17}])"));
+  EXPECT_EQ(found.at("inputs"),
+            json::parse(R"([{"name": "x", "type": "f32", "shape": ["n", 3]}])"));
+  EXPECT_EQ(found.at("outputs"), json::parse(R"([{"name": "y", "type": null, "shape": null}])"));
+  EXPECT_EQ(found.at("parameters"), 9);
+  EXPECT_EQ(found.at("shapes"), json::parse(R"({"x": [4, 3]})"));
+  EXPECT_EQ(found.at("assumed"), json::array());
+  EXPECT_EQ(found.at("refusals"), json::array());
+  const auto& program = found.at("program");
+  EXPECT_EQ(program.at("steps"), 2);
+  EXPECT_EQ(program.at("arithmetic"), 2 * 4 * 3 * 3 + 12);
+  EXPECT_EQ(program.at("outputs"),
+            json::parse(R"([{"name": "y", "type": "f32", "shape": [4, 3]}])"));
+}
+
+// A shape states the symbols of other inputs, too.
+TEST_F(model_command, takes_shapes) {
+  onnx_graph graph;
+  graph.input("a", {-1, 2}).input("b", {-1, -2}).input("c", onnx::TensorProto::FLOAT).output("y");
+  graph.node("Identity", {"a"}, {"y"});
+  save_model("three.onnx", graph);
+  const auto found = report({"three.onnx", "--shape", "a=5,2", "--shape=c="});
+  EXPECT_EQ(found.at("shapes"), json::parse(R"({"a": [5, 2], "b": [5, 1], "c": []})"));
+  EXPECT_EQ(found.at("assumed"), json::parse(R"(["b[1]"])"));
+  save<float>("a.npy", {0, 2}, {});
+  const auto read = report({"three.onnx", "-i", "a=a.npy", "--shape", "c=3"});
+  EXPECT_EQ(read.at("shapes"), json::parse(R"({"a": [0, 2], "b": [0, 1], "c": [3]})"));
+}
+
+TEST_F(model_command, binds_inputs_by_value_that_shapes_depend_on) {
+  save_reshape();
+  const auto found = report({"reshape.onnx", "--dimension", "6", "-i", "shape=shape.npy"});
+  EXPECT_EQ(found.at("bound"), json::parse(R"(["shape"])"));
+  EXPECT_EQ(found.at("program").at("outputs").at(0).at("shape"), json::parse("[3, 2]"));
+  // Without the file, the node cannot run.
+  const auto unbound = report({"reshape.onnx", "--shape", "shape=2"}, 2);
+  EXPECT_EQ(unbound.at("program"), json());
+  EXPECT_EQ(unbound.at("refusals").at(0).at("unbound"), json::parse(R"(["shape"])"));
+}
+
+TEST_F(model_command, lists_all_nodes_that_cannot_run) {
+  save_bad();
+  const auto outcome = run({"model", "bad.onnx"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.errors, "sluice model: bad.onnx: 2 nodes cannot run\n");
+  EXPECT_NE(outcome.output.find("  no program:\n"
+                                "  a (Future): sluice does not have this operator\n"
+                                "  b (Softmax): axis: is 3, but there are 1 dimensions\n"),
+            std::string::npos)
+      << outcome.output;
+  const auto found = report({"bad.onnx"}, 2);
+  ASSERT_EQ(found.at("refusals").size(), 2U);
+  EXPECT_EQ(found.at("refusals").at(0),
+            json::parse(R"({"node": "a", "domain": "", "operator": "Future", "code": "unsupported",
+                            "reason": "sluice does not have this operator", "unbound": []})"));
+}
+
+TEST_F(model_command, describes_a_model_without_shapes) {
+  onnx_graph graph;
+  graph.input("x", onnx::TensorProto::FLOAT).output("y").node("Neg", {"x"}, {"y"});
+  save_model("open.onnx", graph);
+  const auto outcome = run({"model", "open.onnx"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.output.find("  Neg       1\n"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.errors.find("open.onnx: x is declared without a shape: state one with --shape"),
+            std::string::npos)
+      << outcome.errors;
+  EXPECT_EQ(report({"open.onnx", "--shape", "2,3"}).at("program").at("steps"), 1);
+}
+
+TEST_F(model_command, refuses_what_does_not_fit) {
+  save_product();
+  save<float>("x.npy", {2, 3}, std::vector<float>(6));
+  write_text(folder() / "text.onnx", "no model");
+  write_text(folder() / "empty.onnx", "");
+  onnx_graph graph;
+  graph.input("x", {-1, 3}).output("y").node("Neg", {"x"}, {"y"});
+  const auto bytes = graph.message().SerializeAsString();
+  write_text(folder() / "cut.onnx", bytes.substr(0, bytes.size() / 2));
+  const auto refused = [&](const std::vector<std::string>& words,
+                           std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "model");
+    expect_refused(words, arguments);
+  };
+  refused({"missing.onnx"}, {"missing.onnx"});
+  refused({"text.onnx", "is not a model"}, {"text.onnx"});
+  refused({"empty.onnx", "is not a model"}, {"empty.onnx"});
+  refused({"cut.onnx", "is not a model"}, {"cut.onnx"});
+  refused({"--shape", "'a' is not"}, {"product.onnx", "--shape", "1,a"});
+  refused({"--shape", "9 dimensions"}, {"product.onnx", "--shape", "1,1,1,1,1,1,1,1,1"});
+  refused({"x: has the shape [2, 4]", "[n, 3]"}, {"product.onnx", "--shape", "x=2,4"});
+  refused({"--shape: x:", "overflows"}, {"product.onnx", "--shape", "9223372036854775807,3"});
+  refused({"--dimension", "'-1'"}, {"product.onnx", "--dimension", "n=-1"});
+  refused({"--dimension: n is named twice"},
+          {"product.onnx", "--dimension", "n=1", "--dimension", "2"});
+  refused({"--shape: n would be 5", "--dimension states 4"},
+          {"product.onnx", "--dimension", "n=4", "--shape", "5,3"});
+  refused({"--shape: x has the shape of its file"},
+          {"product.onnx", "--shape", "2,3", "-i", "x.npy"});
+  save_bad();
+  refused({"--dimension", "the model has none"}, {"bad.onnx", "--dimension", "n=4"});
+}
+
+}  // namespace
+}  // namespace sluice::test
