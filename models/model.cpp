@@ -41,6 +41,19 @@ auto with_typed_errors(const std::string& model, const Work& work) {
   }
 }
 
+/// Calls `work`. The text of its error becomes printable, with the name of the model in front.
+template <class Work>
+auto with_name(const std::string& model, const Work& work) {
+  try {
+    return work();
+  } catch (const unbound_inputs& e) {
+    throw unbound_inputs(printable(model, e.what()), e.names(), e.where());
+  } catch (...) {
+    const auto e = current_error();
+    throw error(e.code(), printable(model, e.what()), e.status(), e.where());
+  }
+}
+
 }  // namespace
 
 model::model(std::shared_ptr<const models::model_file> file) noexcept : file_(std::move(file)) {}
@@ -78,26 +91,23 @@ const std::vector<model_value>& model::outputs() const noexcept {
 
 model_program model::program_for(const std::map<std::string, tensor_spec>& specs,
                                  const std::map<std::string, host_tensor>& values) const {
-  try {
-    return models::model_import(*file_, specs, values).make_program();
-  } catch (const unbound_inputs& e) {
-    throw unbound_inputs(printable(file_->name(), e.what()), e.names(), e.where());
-  } catch (...) {
-    const auto e = current_error();
-    throw error(e.code(), printable(file_->name(), e.what()), e.status(), e.where());
-  }
+  return with_name(file_->name(),
+                   [&] { return models::model_import(*file_, specs, values).make_program(); });
+}
+
+model_steps model::steps_for(const std::map<std::string, tensor_spec>& specs,
+                             const std::map<std::string, host_tensor>& values) const {
+  return with_name(file_->name(),
+                   [&] { return models::model_import(*file_, specs, values, true).make_steps(); });
 }
 
 std::vector<model_refusal> model::refusals(const std::map<std::string, tensor_spec>& specs,
                                            const std::map<std::string, host_tensor>& values) const {
-  try {
+  return with_name(file_->name(), [&] {
     auto refusals = models::model_import(*file_, specs, values).refusals();
     for (auto& refusal : refusals) refusal.reason = printable(std::move(refusal.reason));
     return refusals;
-  } catch (...) {
-    const auto e = current_error();
-    throw error(e.code(), printable(file_->name(), e.what()), e.status(), e.where());
-  }
+  });
 }
 
 }  // namespace sluice

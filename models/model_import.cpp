@@ -64,8 +64,8 @@ void require_fit(const model_value& input, element_type type, const extents& sha
 }  // namespace
 
 model_import::model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-                           const std::map<std::string, host_tensor>& values)
-    : file_(file) {
+                           const std::map<std::string, host_tensor>& values, bool separate)
+    : file_(file), scope_(budget_, separate ? &separate_ : nullptr) {
   symbol_extents symbols;
   for (const auto& input : file.inputs()) {
     const auto number = static_cast<std::uint32_t>(names_.size());
@@ -100,27 +100,34 @@ model_import::model_import(const model_file& file, const std::map<std::string, t
   }
 }
 
-model_program model_import::make_program() && {
-  model_program made{.inputs = std::move(given_)};
-  auto outputs = graph_import(file_, scope_, names_).import_model(std::move(visible_));
+std::vector<value> model_import::import_outputs(refused_nodes* refused) {
+  std::vector<value> outputs =
+      graph_import(file_, scope_, names_, refused).import_model(std::move(visible_));
   scope_.name_steps("outputs");
+  for (auto& output : outputs) output = scope_.as_output(output);
+  return outputs;
+}
+
+model_program model_import::make_program() && {
+  const auto outputs = import_outputs();
+  model_program made{.inputs = std::move(given_), .cost = scope_.cost(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    outputs[i] = scope_.as_output(outputs[i]);
     made.outputs.push_back(file_.outputs()[i].name);
     made.results.push_back(spec_of(outputs[i].layout()));
   }
-  made.cost = scope_.cost(outputs);
   made.program = std::move(scope_).build(outputs);
   return made;
+}
+
+model_steps model_import::make_steps() && {
+  const auto outputs = import_outputs();
+  return std::move(scope_).build_steps(std::move(given_), outputs);
 }
 
 std::vector<model_refusal> model_import::refusals() && {
   refused_nodes refused;
   try {
-    auto outputs = graph_import(file_, scope_, names_, &refused).import_model(std::move(visible_));
-    scope_.name_steps("outputs");
-    for (auto& output : outputs) output = scope_.as_output(output);
-    (void)std::move(scope_).build(outputs);
+    (void)std::move(scope_).build(import_outputs(&refused));
   } catch (const unknown_output&) {
     // The refused nodes are the reason.
   } catch (const error& e) {

@@ -4,6 +4,7 @@
 #include "models/graph_import.hpp"
 #include "models/import_budget.hpp"
 #include "models/model_file.hpp"
+#include "models/step_programs.hpp"
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
@@ -21,11 +22,12 @@ namespace sluice::models {
 /// stays where it is made.
 class model_import {
  public:
+  /// With `separate`, `make_steps` is called.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
   /// not fit its declaration
   /// @throws error `unsupported` with the name of an input that sluice has no type for
   model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-               const std::map<std::string, host_tensor>& values);
+               const std::map<std::string, host_tensor>& values, bool separate = false);
   model_import(const model_import&) = delete;
   model_import& operator=(const model_import&) = delete;
   ~model_import() = default;
@@ -33,13 +35,20 @@ class model_import {
   /// The program. Called once.
   /// @throws error as `model::program_for`
   [[nodiscard]] model_program make_program() &&;
+  /// The program, step by step. Called once.
+  /// @throws error as `model::program_for`
+  [[nodiscard]] model_steps make_steps() &&;
   /// Why there is no program; empty if there is one. Called once.
   [[nodiscard]] std::vector<model_refusal> refusals() &&;
 
  private:
+  /// Adds all steps. Returns the outputs.
+  [[nodiscard]] std::vector<value> import_outputs(refused_nodes* refused = nullptr);
+
   const model_file& file_;
   import_budget budget_;
-  step_scope scope_{budget_};
+  step_programs separate_;
+  step_scope scope_;
   std::vector<std::string> names_;        // of all inputs
   std::map<std::string, value> visible_;  // the inputs
   std::vector<std::string> given_;        // those that are inputs of the program

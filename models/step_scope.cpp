@@ -9,15 +9,6 @@
 
 namespace sluice::models {
 
-namespace {
-
-/// The number of a value of the program.
-std::uint32_t number_of(const operand& value) noexcept {
-  return value.reference().index;
-}
-
-}  // namespace
-
 tensor_spec spec_of(const tensor_layout& layout) noexcept {
   auto alignment = tensor_spec::max_alignment;
   while (layout.offset() % alignment != 0) alignment /= 2;
@@ -28,6 +19,7 @@ value step_scope::input(const std::string& name, const tensor_spec& spec) {
   const tensor_layout layout(spec.type, spec.shape);
   value added(*this, builder_.input(name, spec.type, spec.shape), layout);
   record(added.in_program(), layout);
+  if (separate_ != nullptr) separate_->add_input(number_of(added));
   return added;
 }
 
@@ -37,6 +29,9 @@ program_value step_scope::constant(const host_tensor& elements, const std::strin
   auto added = builder_.constant(name.empty() ? unnamed : name.substr(0, longest_name), elements);
   record(added, tensor_layout(elements.type(), elements.shape()));
   memory_.add_constant(elements);
+  if (separate_ != nullptr) {
+    separate_->add_constant(number_of(added), name.empty() ? unnamed : name, elements);
+  }
   return added;
 }
 
@@ -46,8 +41,9 @@ void step_scope::record(const program_value& added, const tensor_layout& layout)
 }
 
 void step_scope::record_view(const program_value& added, const program_value& viewed,
-                             const tensor_layout& layout) {
+                             const tensor_layout& layout, const view_function& apply) {
   record(added, layout);
+  if (separate_ != nullptr) separate_->add_view(number_of(added), number_of(viewed), apply);
   memory_.add_view(number_of(added), number_of(viewed));
 }
 
@@ -80,7 +76,7 @@ std::vector<std::optional<tensor_spec>> step_scope::specs_of(
   return specs;
 }
 
-std::vector<std::optional<tensor_layout>> step_scope::result_layouts(const inference& inferred) {
+step_scope::result_layout_list step_scope::result_layouts(const inference& inferred) {
   std::vector<std::optional<tensor_layout>> layouts;
   for (const auto& use : inferred.uses()) {
     if (use.operand.role != member_role::output) continue;
@@ -91,7 +87,7 @@ std::vector<std::optional<tensor_layout>> step_scope::result_layouts(const infer
 }
 
 results step_scope::record_results(const std::vector<program_value>& added,
-                                   const std::vector<std::optional<tensor_layout>>& layouts) {
+                                   const result_layout_list& layouts) {
   results all;
   for (std::size_t i = 0; i < added.size(); ++i) {
     // An output that the operation leaves out has no layout, and nothing uses it.
@@ -111,12 +107,22 @@ value step_scope::as_output(const value& output) {
   return add(strided_copy{.x = output});
 }
 
-model_cost step_scope::cost(const std::vector<value>& outputs) const {
+std::vector<std::uint32_t> step_scope::numbers_of(const std::vector<value>& values) {
   std::vector<std::uint32_t> numbers;
-  for (const auto& output : outputs) numbers.push_back(number_of(output));
+  numbers.reserve(values.size());
+  for (const auto& value : values) numbers.push_back(number_of(value));
+  return numbers;
+}
+
+model_cost step_scope::cost(const std::vector<value>& outputs) const {
   model_cost cost{.arithmetic = arithmetic_};
-  memory_.count(numbers, cost);
+  memory_.count(numbers_of(outputs), cost);
   return cost;
+}
+
+model_steps step_scope::build_steps(std::vector<std::string> inputs,
+                                    const std::vector<value>& outputs) && {
+  return std::move(*separate_).finish(std::move(inputs), numbers_of(outputs));
 }
 
 program step_scope::build(const std::vector<value>& outputs) && {

@@ -4,6 +4,7 @@
 #include "models/arithmetic.hpp"
 #include "models/import_budget.hpp"
 #include "models/source_sets.hpp"
+#include "models/step_programs.hpp"
 #include "models/value.hpp"
 #include "models/value_memory.hpp"
 
@@ -32,7 +33,9 @@ namespace sluice::models {
 /// shapes; here each step is inferred when it is added, so a node is refused where it stands.
 class step_scope {
  public:
-  explicit step_scope(import_budget& budget) noexcept : budget_(budget) {}
+  /// With `separate`, each step becomes a program of its own, too.
+  explicit step_scope(import_budget& budget, step_programs* separate = nullptr) noexcept
+      : budget_(budget), separate_(separate) {}
   step_scope(const step_scope&) = delete;
   step_scope& operator=(const step_scope&) = delete;
   ~step_scope() = default;
@@ -51,7 +54,7 @@ class step_scope {
   [[nodiscard]] program_value constant(const host_tensor& elements, const std::string& name);
   /// States the layout of a value of the program that is a view of another one.
   void record_view(const program_value& added, const program_value& viewed,
-                   const tensor_layout& layout);
+                   const tensor_layout& layout, const view_function& apply);
 
   /// Adds a step with one result.
   template <class Operation>
@@ -73,21 +76,53 @@ class step_scope {
     add_cost(descriptor.name(), descriptor.facts(call), inferred);
     add_step_to_memory(operands);
     const auto layouts = result_layouts(inferred);
-    if constexpr (sluice::detail::has_several_results<Operation>()) {
-      return record_results(builder_.add(name_, std::move(operation)), layouts);
-    } else {
-      return record_results({builder_.add(name_, std::move(operation))}, layouts);
-    }
+    if (separate_ != nullptr) return add_separately(descriptor.name(), operation, layouts);
+    return add_to_program(std::move(operation), layouts);
   }
   /// The value, or a copy of it if it is no result of a step and so can be no output.
   [[nodiscard]] value as_output(const value& output);
   /// What a run costs that has these outputs.
   [[nodiscard]] model_cost cost(const std::vector<value>& outputs) const;
   [[nodiscard]] program build(const std::vector<value>& outputs) &&;
+  /// The steps with these outputs, with `separate`.
+  [[nodiscard]] model_steps build_steps(std::vector<std::string> inputs,
+                                        const std::vector<value>& outputs) &&;
 
  private:
   /// Each step and constant has a copy of a name.
   static constexpr std::size_t longest_name = 256;
+
+  using result_layout_list = std::vector<std::optional<tensor_layout>>;
+
+  /// The number of a value of the program.
+  [[nodiscard]] static std::uint32_t number_of(const operand& value) noexcept {
+    return value.reference().index;
+  }
+  /// The numbers of values.
+  [[nodiscard]] static std::vector<std::uint32_t> numbers_of(const std::vector<value>& values);
+  /// Adds a step that has been inferred.
+  template <class Operation>
+  [[nodiscard]] results add_to_program(Operation operation, const result_layout_list& layouts) {
+    if constexpr (sluice::detail::has_several_results<Operation>()) {
+      return record_results(builder_.add(name_, std::move(operation)), layouts);
+    } else {
+      return record_results({builder_.add(name_, std::move(operation))}, layouts);
+    }
+  }
+  /// Likewise. The step also becomes a program of its own.
+  template <class Operation>
+  [[nodiscard]] results add_separately(std::string_view operation_name, const Operation& operation,
+                                       const result_layout_list& layouts) {
+    auto added = add_to_program(operation, layouts);
+    std::vector<std::uint32_t> numbers;
+    std::vector<bool> is_made;
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      numbers.push_back(number_of(added[i]));
+      is_made.push_back(layouts[i].has_value());
+    }
+    separate_->add_step(name_, operation_name, operation, numbers, is_made, budget_);
+    return added;
+  }
 
   /// States the layout of a value of the program.
   void record(const program_value& added, const tensor_layout& layout);
@@ -95,12 +130,12 @@ class step_scope {
   void add_step_to_memory(std::span<const named_operand> operands);
   [[nodiscard]] std::vector<std::optional<tensor_spec>> specs_of(
       std::span<const named_operand> operands) const;
-  [[nodiscard]] static std::vector<std::optional<tensor_layout>> result_layouts(
-      const inference& inferred);
+  [[nodiscard]] static result_layout_list result_layouts(const inference& inferred);
   [[nodiscard]] results record_results(const std::vector<program_value>& added,
-                                       const std::vector<std::optional<tensor_layout>>& layouts);
+                                       const result_layout_list& layouts);
 
   import_budget& budget_;
+  step_programs* separate_;
   source_sets sources_;
   double work_ = 0;
   double arithmetic_ = 0;

@@ -36,9 +36,12 @@ const program_value& value::in_program() const {
   return *state_->in_program;
 }
 
-value value::view(program_value viewed, const tensor_layout& layout) const {
-  value result(*scope_, std::move(viewed), layout);
-  scope_->record_view(*result.state_->in_program, in_program(), layout);
+template <class View>
+value value::view(const View& apply, const tensor_layout& layout) const {
+  const auto& viewed = in_program();
+  const auto added = apply(viewed);
+  value result(*scope_, added, layout);
+  scope_->record_view(added, viewed, layout, apply);
   result.state_->sources = state_->sources;
   return result;
 }
@@ -54,30 +57,36 @@ value value::reshape(const extents& shape) const {
   } catch (const error& e) {
     if (e.code() != errc::unsupported) throw;
   }
-  if (reshaped) return view(in_program().reshape(reshaped->shape()), *reshaped);
+  if (reshaped) {
+    return view([target = reshaped->shape()](const auto& x) { return x.reshape(target); },
+                *reshaped);
+  }
   const auto copy = scope_->add(strided_copy{.x = *this});
   copy.add_sources(state_->sources);
   return copy.reshape(shape);
 }
 value value::permute(const extents& axes) const {
-  return view(in_program().permute(axes), state_->layout.permute(axes));
+  return view([axes](const auto& x) { return x.permute(axes); }, state_->layout.permute(axes));
 }
 value value::transposed() const {
-  return view(in_program().transposed(), state_->layout.transposed());
+  return view([](const auto& x) { return x.transposed(); }, state_->layout.transposed());
 }
 value value::slice(std::size_t axis, std::int64_t first, std::int64_t last,
                    std::int64_t step) const {
-  return view(in_program().slice(axis, first, last, step),
+  return view([=](const auto& x) { return x.slice(axis, first, last, step); },
               state_->layout.slice(axis, first, last, step));
 }
 value value::select(std::size_t axis, std::int64_t index) const {
-  return view(in_program().select(axis, index), state_->layout.select(axis, index));
+  return view([=](const auto& x) { return x.select(axis, index); },
+              state_->layout.select(axis, index));
 }
 value value::broadcast_to(const extents& shape) const {
-  return view(in_program().broadcast_to(shape), state_->layout.broadcast_to(shape));
+  return view([shape](const auto& x) { return x.broadcast_to(shape); },
+              state_->layout.broadcast_to(shape));
 }
 value value::reinterpret(element_type type) const {
-  return view(in_program().reinterpret(type), state_->layout.reinterpret(type));
+  return view([type](const auto& x) { return x.reinterpret(type); },
+              state_->layout.reinterpret(type));
 }
 value value::unsqueeze(std::size_t axis) const {
   auto shape = this->shape();

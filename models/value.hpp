@@ -78,7 +78,8 @@ class value {
     std::string name{};  ///< of the constant
   };
 
-  [[nodiscard]] value view(program_value viewed, const tensor_layout& layout) const;
+  template <class View>
+  [[nodiscard]] value view(const View& apply, const tensor_layout& layout) const;
 
   step_scope* scope_;
   std::shared_ptr<state> state_;

@@ -2,8 +2,10 @@
 #include "tools/io/displayed.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/model_inputs.hpp"
+#include "tools/sluice/model_profile.hpp"
 #include "tools/sluice/model_report.hpp"
 #include "tools/sluice/model_shapes.hpp"
+#include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/models/model.hpp>
@@ -11,7 +13,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +31,9 @@ struct model_options {
   std::vector<std::string> dimensions;  // "batch=4", or "4"
   std::vector<std::string> inputs;      // "name=file", or "file"
   bool json = false;
+  bool profile = false;
+  profile_options profiling{};
+  std::string chart;
 };
 
 /// Every reason why there is no program. Inputs that it must know are bound, if there is a file.
@@ -42,10 +49,9 @@ std::vector<model_refusal> refusals_of(const model& network, const named_tensors
   }
 }
 
-/// Adds the program to a report, or the reasons why there is none.
+/// Adds the program to a report, or the reasons why there is none. Inputs are bound by value.
 void add_program(model_report& report, const model& network, const named_tensors& inputs,
-                 named_specs specs) {
-  named_tensors values;
+                 named_specs& specs, named_tensors& values) {
   for (const auto& [name, spec] : specs) report.shapes.emplace(name, spec.shape);
   try {
     report.compiled = program_for(network, inputs, specs, values);
@@ -65,14 +71,25 @@ std::string failure_of(const model_report& report, const std::string& problem) {
   return fmt::format("{} node{} cannot run", count, count == 1 ? "" : "s");
 }
 
-void run(const model_options& options) {
+/// The options that only `--profile` uses. @throws error `invalid_argument` if there is one
+void require_profile(const CLI::App& command, const model_options& options) {
+  if (options.profile) return;
+  for (const auto* const name : {"--chart", "--runs", "--seed"}) {
+    if (command.count(name) != 0)
+      throw error(errc::invalid_argument, fmt::format("{}: needs --profile", name));
+  }
+}
+
+void run(const CLI::App& command, const model_options& options) {
+  require_profile(command, options);
   const auto network = model::open(options.model);
   const auto names = names_of(network.inputs());
   const auto files = parse_named_files("--input", options.inputs, names, standard_input);
   std::vector<named_file> input_files{{"MODEL", options.model}};
   for (const auto& file : files) input_files.push_back({"--input", file.text});
-  require_distinct_files(options.common, {}, input_files);
-  if (options.common.trace) write_trace(*options.common.trace, chrome_trace(1));
+  std::vector<named_file> output_files{{"report", standard_output}};
+  if (!options.chart.empty()) output_files.push_back({"--chart", options.chart});
+  require_distinct_files(options.common, std::move(output_files), input_files);
 
   stated_shapes stated{
       .shapes = parse_named("--shape", options.shapes, names),
@@ -85,12 +102,27 @@ void run(const model_options& options) {
                       .inputs = network.inputs(),
                       .outputs = network.outputs(),
                       .assumed = std::move(shapes.assumed)};
-  if (shapes.problem.empty()) add_program(report, network, stated.tensors, std::move(shapes.specs));
+  named_tensors values;
+  if (shapes.problem.empty()) add_program(report, network, stated.tensors, shapes.specs, values);
+  std::optional<model_profile> profile;
+  if (options.profile && report.compiled) {
+    session current(options.common, session::watch::run_times);
+    profile = measure(current, network, *report.compiled, stated.tensors, shapes.specs, values,
+                      options.profiling);
+    current.finish();
+  } else if (options.common.trace) {
+    write_trace(*options.common.trace, chrome_trace(1));
+  }
+  if (profile && !options.chart.empty())
+    io::draw_bar_chart(profile_chart(*profile, options.model)).save(options.chart);
 
-  print(options.json
-            ? report_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-                  '\n'
-            : report_text(report));
+  if (options.json) {
+    auto json = report_json(report);
+    if (profile) json["profile"] = profile_json(*profile);
+    print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  } else {
+    print(report_text(report) + (profile ? profile_text(*profile) : std::string()));
+  }
   if (const auto text = failure_of(report, shapes.problem); !text.empty())
     throw error(errc::unsupported, fmt::format("{}: {}", io::displayed(options.model), text));
 }
@@ -125,10 +157,32 @@ void add_model_command(CLI::App& program) {
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
   command.add_flag("--json", options->json, "Print JSON");
+  command.add_flag("--profile", options->profile,
+                   "Run the steps one by one on the device, and print the time of each");
+  add_output(command, "--chart", options->chart,
+             "With --profile, also draw a chart of the longest steps")
+      ->type_name("PNG");
+  command
+      .add_option_function<std::string>(
+          "--runs",
+          [options](const std::string& text) {
+            options->profiling.runs =
+                static_cast<std::size_t>(parse_integer("--runs", text, 1, 10'000));
+          },
+          "With --profile, how often each step is measured [10]")
+      ->type_name("N");
+  command
+      .add_option_function<std::string>(
+          "--seed",
+          [options](const std::string& text) {
+            options->profiling.seed = parse_unsigned("--seed", text);
+          },
+          "With --profile, seed of the random elements of inputs without a file [0]")
+      ->type_name("S");
   command.footer(
       "Extents that the model leaves open, and no option states, are 1. If nodes cannot run, the "
       "command lists them and ends with exit code 2.");
-  command.callback([options] { run(*options); });
+  command.callback([options, &command] { run(command, *options); });
 }
 
 }  // namespace sluice::cli

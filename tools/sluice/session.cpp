@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -38,6 +40,30 @@ class launch_watch final : public kernel_trace {
   launch_summary last_;
 };
 
+/// Stores the times of runs of programs until they are taken.
+class run_clock final : public kernel_trace {
+ public:
+  [[nodiscard]] bool wants_timestamps() const noexcept override { return true; }
+  void after_timestamps(const kernel_info& info, const kernel_times& times) override {
+    if (info.operation != "program") return;
+    const std::lock_guard lock(mutex_);
+    times_.push_back(times.execution());
+    changed_.notify_one();
+  }
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !times_.empty(); });
+    const auto first = times_.front();
+    times_.pop_front();
+    return first;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::optional<std::chrono::nanoseconds>> times_;
+};
+
 /// The configuration of an actor system that can print sluice's errors. It reads no file and no
 /// arguments.
 struct configuration : caf::actor_system_config {
@@ -56,6 +82,7 @@ struct session::parts {
   std::optional<std::filesystem::path> trace_path;
   std::shared_ptr<chrome_trace> chrome;
   std::shared_ptr<launch_watch> watch;
+  std::shared_ptr<run_clock> clock;
   std::shared_ptr<kernel_trace> trace;
   configuration config;
   caf::actor_system system{config};
@@ -76,6 +103,7 @@ session::session(const common_options& options, watch watched, device_service_op
   std::vector<std::shared_ptr<kernel_trace>> traces;
   if (options.trace) traces.push_back(p.chrome = std::make_shared<chrome_trace>());
   if (watched == watch::launches) traces.push_back(p.watch = std::make_shared<launch_watch>());
+  if (watched == watch::run_times) traces.push_back(p.clock = std::make_shared<run_clock>());
   if (traces.size() == 1) p.trace = traces.front();
   if (traces.size() > 1) p.trace = std::make_shared<fan_out_trace>(std::move(traces));
   try {
@@ -115,6 +143,12 @@ std::shared_ptr<kernel_trace> session::trace() const noexcept {
 
 launch_summary session::last_launch() const {
   return parts_->watch ? parts_->watch->last() : launch_summary{};
+}
+
+std::chrono::nanoseconds session::take_run_time() {
+  const auto time = parts_->clock->take();
+  if (!time) throw error(errc::library_failure, "the device has no timestamps of a run");
+  return *time;
 }
 
 void session::finish() {

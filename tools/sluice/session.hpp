@@ -31,8 +31,9 @@ void write_trace(const std::filesystem::path& path, const chrome_trace& trace);
 /// thread-safe.
 class session {
  public:
-  /// Whether the session records launches for `last_launch`. Measurements do without it.
-  enum class watch { launches, nothing };
+  /// Whether the session records launches for `last_launch`, or the times of runs of programs for
+  /// `take_run_time`. Measurements of requests do without both.
+  enum class watch { launches, run_times, nothing };
 
   /// The options of a service whose only client is the user of the command: requests of any cost.
   [[nodiscard]] static device_service_options without_limits();
@@ -66,6 +67,11 @@ class session {
   /// The launch that completed last. Meaningful after the reply to a `finished` request. Empty if
   /// there was no launch, or with `watch::nothing`.
   [[nodiscard]] launch_summary last_launch() const;
+
+  /// The time that the device took for the next run of a program, in the order of the runs. Waits
+  /// until it is known. Call it once for each run that was answered, with `watch::run_times`.
+  /// @throws error `library_failure` if the device has no timestamps of the run
+  [[nodiscard]] std::chrono::nanoseconds take_run_time();
 
   /// Writes the trace file if `--trace` was given. A command calls it last. @throws error as
   /// `io::output_file`

@@ -4,6 +4,7 @@
 #include <sluice/export.hpp>
 #include <sluice/models/model_cost.hpp>
 #include <sluice/models/model_refusal.hpp>
+#include <sluice/models/model_steps.hpp>
 #include <sluice/models/model_summary.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/program.hpp>
@@ -114,6 +115,23 @@ class SLUICE_EXPORT model {
   [[nodiscard]] model_program program_for(
       const std::map<std::string, tensor_spec>& specs,
       const std::map<std::string, host_tensor>& values = {}) const;
+  /// The steps of that program as programs of their own, to time them or to look at the values
+  /// between them on any device.
+  ///
+  ///     const auto parts = classifier.steps_for({{"image", image}});
+  ///     std::map<std::size_t, tensor> values{{0, pixels}};
+  ///     for (const auto& step : parts.steps) {
+  ///       run request{.what = step.what};
+  ///       for (const auto input : step.inputs) request.inputs.emplace_back(values.at(input));
+  ///       const auto results = ask<tensors>(system, device.programs(), std::move(request));
+  ///       for (std::size_t i = 0; i < results.size(); ++i) values[step.outputs[i]] = results[i];
+  ///     }
+  ///
+  /// Together they take longer than the program: no steps are fused, none is captured, and steps
+  /// whose operands are constants are not computed ahead.
+  /// @throws error as `program_for`
+  [[nodiscard]] model_steps steps_for(const std::map<std::string, tensor_spec>& specs,
+                                      const std::map<std::string, host_tensor>& values = {}) const;
   /// Every reason why `program_for` makes no program for these inputs; none if it makes one.
   ///
   ///     for (const auto& refusal : classifier.refusals({{"image", image}})) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -153,6 +154,50 @@ TEST_F(model_command, describes_a_model_without_shapes) {
   EXPECT_EQ(report({"open.onnx", "--shape", "2,3"}).at("program").at("steps"), 1);
 }
 
+// The steps are run on every device, with the same number of times whatever their length.
+TEST_F(model_command, measures_steps) {
+  save_product();
+  for (const auto& device : program_devices()) {
+    const auto found = report({"product.onnx", "--dimension", "4", "--profile", "--runs", "3",
+                               "--seed", "7", "--chart", "chart.png", "--device", device});
+    const auto& profile = found.at("profile");
+    EXPECT_EQ(profile.at("runs"), 3);
+    EXPECT_EQ(profile.at("seed"), 7);
+    ASSERT_EQ(profile.at("steps").size(), 2U);
+    double sum = 0;
+    double share = 0;
+    for (const auto& step : profile.at("steps")) {
+      EXPECT_GE(step.at("median_us"), step.at("low_us"));
+      EXPECT_LE(step.at("median_us"), step.at("high_us"));
+      EXPECT_GE(step.at("low_us"), 0);
+      sum += step.at("median_us").get<double>();
+      share += step.at("share").get<double>();
+    }
+    EXPECT_DOUBLE_EQ(profile.at("sum_us").get<double>(), sum);
+    EXPECT_NEAR(share, 1, 1e-6);
+    EXPECT_EQ(profile.at("steps").at(0).at("operation"), "gemm");
+    EXPECT_EQ(read_text(folder() / "chart.png").substr(1, 3), "PNG");
+    std::filesystem::remove(folder() / "chart.png");
+    const auto text = run({"model", "product.onnx", "--profile", "--device", device});
+    EXPECT_EQ(text.status, 0) << text.errors;
+    EXPECT_NE(text.output.find("p (gemm)"), std::string::npos) << text.output;
+    EXPECT_NE(text.output.find("Each step is run alone"), std::string::npos) << text.output;
+  }
+}
+
+// Integers are 0 or 1, so they are indices of any dimension of two elements.
+TEST_F(model_command, measures_models_of_integers) {
+  onnx_graph graph;
+  graph.input("indices", onnx::TensorProto::INT64).output("y");
+  graph.constant("table", {1, 2, 3, 4}, {2, 2}).node("Gather", {"table", "indices"}, {"y"});
+  save_model("gather.onnx", graph);
+  expect_success({"model", "gather.onnx", "--shape", "50", "--profile", "--device", "host"});
+  save<std::int64_t>("indices.npy", {1}, {2});
+  const auto outcome =
+      run({"model", "gather.onnx", "-i", "indices.npy", "--profile", "--device", "host"});
+  EXPECT_NE(outcome.status, 0);  // the elements of the file are used, and 2 is out of range
+}
+
 TEST_F(model_command, refuses_what_does_not_fit) {
   save_product();
   save<float>("x.npy", {2, 3}, std::vector<float>(6));
@@ -182,6 +227,13 @@ TEST_F(model_command, refuses_what_does_not_fit) {
           {"product.onnx", "--dimension", "n=4", "--shape", "5,3"});
   refused({"--shape: x has the shape of its file"},
           {"product.onnx", "--shape", "2,3", "-i", "x.npy"});
+  for (const auto* const option : {"--runs", "--seed", "--chart"})
+    refused({option, "needs --profile"}, {"product.onnx", option, "1"});
+  refused({"--runs", "'0'"}, {"product.onnx", "--profile", "--runs", "0"});
+  refused({"--chart", "product.onnx", "MODEL"},
+          {"product.onnx", "--profile", "--chart", "product.onnx"});
+  refused({"--profile", "memory"},
+          {"product.onnx", "--profile", "--shape", "100000000000000,3", "--device", "host"});
   save_bad();
   refused({"--dimension", "the model has none"}, {"bad.onnx", "--dimension", "n=4"});
 }

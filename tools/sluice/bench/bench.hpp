@@ -4,6 +4,7 @@
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/bench/report.hpp"
 #include "tools/sluice/session.hpp"
+#include "tools/sluice/spread.hpp"
 
 #include <sluice/operations/operation.hpp>
 #include <sluice/runtime/tensor.hpp>
@@ -32,15 +33,6 @@ inline constexpr std::size_t operand_sets = 256;    // where the operands take t
 
 inline double microseconds_since(clock::time_point start) {
   return std::chrono::duration<double, std::micro>(clock::now() - start).count();
-}
-
-/// The quantile `part`, from 0 to 1, of at least one number, interpolated linearly.
-inline double quantile(std::vector<double> numbers, double part) {
-  std::sort(numbers.begin(), numbers.end());
-  const double place = part * static_cast<double>(numbers.size() - 1);
-  const auto lower = static_cast<std::size_t>(place);
-  const auto upper = std::min(lower + 1, numbers.size() - 1);
-  return std::lerp(numbers[lower], numbers[upper], place - static_cast<double>(lower));
 }
 
 /// The source of all random numbers. Only for the thread of the suite.

@@ -2,13 +2,6 @@
 #include "tools/sluice/bench/paired_rounds.hpp"
 
 namespace sluice::cli {
-namespace {
-
-spread spread_of(const std::vector<double>& figures) {
-  return {quantile(figures, 0.5), quantile(figures, 0.05), quantile(figures, 0.95)};
-}
-
-}  // namespace
 
 void paired_rounds::measure() {
   warm_up();

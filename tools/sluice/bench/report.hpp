@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/io/bar_chart.hpp"
+#include "tools/sluice/spread.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -10,13 +11,6 @@
 #include <vector>
 
 namespace sluice::cli {
-
-/// The median and the 5th and 95th percentile of a figure over the rounds.
-struct spread {
-  double median = 0;
-  double low = 0;
-  double high = 0;
-};
 
 /// How many times as fast a way of work is as another one.
 struct comparison {
