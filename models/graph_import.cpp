@@ -207,7 +207,9 @@ void graph_import::import_node(const onnx::NodeProto& message, visible_values& v
 }
 
 void graph_import::forget_outputs(const onnx::NodeProto& message, visible_values& visible) {
-  for (const auto& output : message.output()) visible.values.try_emplace(output);
+  for (const auto& output : message.output()) {
+    if (!output.empty()) visible.values.try_emplace(output);
+  }
 }
 
 graph_import::node_inputs graph_import::inputs_of(const onnx::NodeProto& message,

@@ -49,9 +49,9 @@ class graph_contents {
   /// Adds the counts to a summary.
   void write(model_summary& summary) const {
     for (const auto& [name, nodes] : operators_) {
-      summary.nodes.push_back({.domain = name.first, .name = name.second, .nodes = nodes});
+      summary.operators.push_back({.domain = name.first, .name = name.second, .nodes = nodes});
     }
-    std::sort(summary.nodes.begin(), summary.nodes.end(), [](const auto& a, const auto& b) {
+    std::sort(summary.operators.begin(), summary.operators.end(), [](const auto& a, const auto& b) {
       return std::tie(b.nodes, a.name, a.domain) < std::tie(a.nodes, b.name, b.domain);
     });
     summary.parameters = elements_;

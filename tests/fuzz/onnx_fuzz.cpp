@@ -39,7 +39,12 @@ void check(std::span<const std::byte> file) {
   }
   constexpr std::string_view fields[] = {input_name};
   const auto made = described([&] { return read->program_for(specs); }, fields);
+  const auto refusals = described([&] { return read->refusals(specs); }, fields);
+  if (refusals) require(refusals->empty() == made.has_value(), "only a refusal is no program");
   if (!made) return;
+  require(refusals.has_value(), "the inputs of a program fit");
+  const auto parts = described([&] { return read->steps_for(specs); }, fields);
+  if (parts) require(parts->steps.size() == made->program.steps(), "each step is a program");
   require(made->outputs.size() == read->outputs().size(), "a program has the model's outputs");
   require(made->program.outputs() == made->results.size(), "each of them has properties");
 }

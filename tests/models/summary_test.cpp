@@ -41,7 +41,7 @@ TEST(model_summary, has_what_the_file_states) {
   EXPECT_EQ(found.opsets[1].domain, "ai.onnx.ml");
   EXPECT_EQ(found.opsets[1].version, 3);
   EXPECT_EQ(found.parameters, 0U);
-  EXPECT_EQ(text_of(found.nodes), "Neg 1");
+  EXPECT_EQ(text_of(found.operators), "Neg 1");
 }
 
 TEST(model_summary, counts_nodes_and_constants_of_all_graphs) {
@@ -65,7 +65,7 @@ TEST(model_summary, counts_nodes_and_constants_of_all_graphs) {
   function.set_name("scaled");
   add_node(function, "Mul", {"p", "q"}, {"r"});
   const auto found = g.make().summary();
-  EXPECT_EQ(text_of(found.nodes), "Relu 3, Constant 2, com.microsoft.Gelu 1, If 1, Mul 1");
+  EXPECT_EQ(text_of(found.operators), "Relu 3, Constant 2, com.microsoft.Gelu 1, If 1, Mul 1");
   EXPECT_EQ(found.parameters, 6U + 2 + 2 * 5);
   EXPECT_EQ(found.parameter_bytes, 24U + 16 + 2 * 5);
 }

@@ -109,14 +109,14 @@ std::string summary_text(const model_report& report) {
   text += fmt::format("{}, {}\n", counted(summary.parameters, "parameter"),
                       bytes_text(summary.parameter_bytes));
   std::uint64_t nodes = 0;
-  for (const auto& entry : summary.nodes) nodes += entry.nodes;
-  text +=
-      fmt::format("{} of {}\n", counted(nodes, "node"), counted(summary.nodes.size(), "operator"));
+  for (const auto& entry : summary.operators) nodes += entry.nodes;
+  text += fmt::format("{} of {}\n", counted(nodes, "node"),
+                      counted(summary.operators.size(), "operator"));
   const auto name = [](const model_operator& entry) {
     return full_name(entry.domain, entry.name);
   };
-  const auto width = width_of(summary.nodes, name);
-  for (const auto& entry : summary.nodes) {
+  const auto width = width_of(summary.operators, name);
+  for (const auto& entry : summary.operators) {
     text += fmt::format("  {:<{}}  {:>6}\n", name(entry), width, entry.nodes);
   }
   return text;
@@ -238,7 +238,7 @@ ordered_json report_json(const model_report& report) {
     opsets.push_back({{"domain", opset.domain}, {"version", opset.version}});
   }
   auto operators = ordered_json::array();
-  for (const auto& entry : summary.nodes) {
+  for (const auto& entry : summary.operators) {
     operators.push_back({{"domain", entry.domain}, {"name", entry.name}, {"nodes", entry.nodes}});
   }
   auto shapes = ordered_json::object();

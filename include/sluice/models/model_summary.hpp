@@ -25,11 +25,11 @@ struct model_operator {
 /// Nodes and constants in graphs within nodes and in functions count once each, however often the
 /// graph or the function is computed.
 struct model_summary {
-  std::int64_t ir_version = 0;          ///< the version of the format
-  std::string producer{};               ///< the program that has written it; empty if not stated
-  std::string producer_version{};       ///< its version; empty if not stated
-  std::vector<model_opset> opsets{};    ///< in the order of the file
-  std::vector<model_operator> nodes{};  ///< the most frequent operator first, then by name
+  std::int64_t ir_version = 0;        ///< the version of the format
+  std::string producer{};             ///< the program that has written it; empty if not stated
+  std::string producer_version{};     ///< its version; empty if not stated
+  std::vector<model_opset> opsets{};  ///< in the order of the file
+  std::vector<model_operator> operators{};  ///< the most frequent operator first, then by name
   /// The elements of all constants, which are initializers and `Constant` nodes, as their shapes
   /// state them.
   std::uint64_t parameters = 0;
