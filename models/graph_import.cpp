@@ -165,8 +165,8 @@ const value& graph_import::initializer(const onnx::TensorProto& tensor) {
 
 results graph_import::import_graph(const onnx::GraphProto& graph, visible_values& visible) {
   const nesting depth(depth_, "graphs");
-  scope_.budget().take_values(
-      static_cast<std::size_t>(graph.initializer_size() + graph.output_size()));
+  scope_.budget().take_values(static_cast<std::size_t>(graph.initializer_size()) +
+                              static_cast<std::size_t>(graph.output_size()));
   for (const auto& tensor : graph.initializer()) {
     visible.values.insert_or_assign(tensor.name(), initializer(tensor));
   }

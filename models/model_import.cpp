@@ -87,7 +87,7 @@ model_import::model_import(const model_file& file, const std::map<std::string, t
     const auto added = scope_.input(input.name, spec->second);
     added.add_sources(scope_.sources().single(number));
     visible_.emplace(input.name, added);
-    given_.push_back(input.name);
+    program_inputs_.push_back(input.name);
   }
   const auto is_input = [&](const auto& entry) {
     return std::find(names_.begin(), names_.end(), entry.first) != names_.end();
@@ -110,18 +110,18 @@ std::vector<value> model_import::import_outputs(refused_nodes* refused) {
 
 model_program model_import::make_program() && {
   const auto outputs = import_outputs();
-  model_program made{.inputs = std::move(given_), .cost = scope_.cost(outputs)};
+  model_program compiled{.inputs = std::move(program_inputs_), .cost = scope_.cost(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    made.outputs.push_back(file_.outputs()[i].name);
-    made.results.push_back(spec_of(outputs[i].layout()));
+    compiled.outputs.push_back(file_.outputs()[i].name);
+    compiled.results.push_back(spec_of(outputs[i].layout()));
   }
-  made.program = std::move(scope_).build(outputs);
-  return made;
+  compiled.program = std::move(scope_).build(outputs);
+  return compiled;
 }
 
 model_steps model_import::make_steps() && {
   const auto outputs = import_outputs();
-  return std::move(scope_).build_steps(std::move(given_), outputs);
+  return std::move(scope_).build_steps(std::move(program_inputs_), outputs);
 }
 
 std::vector<model_refusal> model_import::refusals() && {

@@ -49,9 +49,9 @@ class model_import {
   import_budget budget_;
   step_programs separate_;
   step_scope scope_;
-  std::vector<std::string> names_;        // of all inputs
-  std::map<std::string, value> visible_;  // the inputs
-  std::vector<std::string> given_;        // those that are inputs of the program
+  std::vector<std::string> names_;           // of all inputs
+  std::map<std::string, value> visible_;     // the inputs
+  std::vector<std::string> program_inputs_;  // those that are not bound
 };
 
 }  // namespace sluice::models

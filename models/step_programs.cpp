@@ -25,21 +25,19 @@ program_value step_programs::place(open_step& step, std::uint32_t value, import_
       known = step.known.emplace(root, step.builder.input(name)).first;
     }
   }
-  auto placed = known->second;
-  for (auto applied = views.rbegin(); applied != views.rend(); ++applied) {
-    placed = (*applied)->apply(placed);
-  }
-  step.known.insert_or_assign(value, placed);
-  return placed;
+  auto result = known->second;
+  for (auto next = views.rbegin(); next != views.rend(); ++next) result = (*next)->apply(result);
+  step.known.insert_or_assign(value, result);
+  return result;
 }
 
-void step_programs::close(open_step step, const std::vector<program_value>& made,
+void step_programs::close(open_step step, const std::vector<program_value>& values,
                           std::span<const std::uint32_t> results,
                           const std::vector<bool>& is_made) {
   std::vector<program_value> outputs;
-  for (std::size_t i = 0; i < made.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     if (!is_made[i]) continue;
-    outputs.push_back(made[i]);
+    outputs.push_back(values[i]);
     step.what.outputs.push_back(number(results[i]));
   }
   step.what.what =

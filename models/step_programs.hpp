@@ -48,13 +48,13 @@ class step_programs {
         *operand.value = place(step, operand.value->reference().index, budget);
       }
     }
-    std::vector<program_value> made;
+    std::vector<program_value> values;
     if constexpr (sluice::detail::has_several_results<Operation>()) {
-      made = step.builder.add(name, std::move(operation));
+      values = step.builder.add(name, std::move(operation));
     } else {
-      made.push_back(step.builder.add(name, std::move(operation)));
+      values.push_back(step.builder.add(name, std::move(operation)));
     }
-    close(std::move(step), made, results, is_made);
+    close(std::move(step), values, results, is_made);
   }
 
   /// The steps. `inputs` are the names of the inputs, and `outputs` the values that are outputs.
@@ -83,7 +83,7 @@ class step_programs {
   }
   /// The value in the program of a step.
   [[nodiscard]] program_value place(open_step& step, std::uint32_t value, import_budget& budget);
-  void close(open_step step, const std::vector<program_value>& made,
+  void close(open_step step, const std::vector<program_value>& values,
              std::span<const std::uint32_t> results, const std::vector<bool>& is_made);
 
   std::unordered_map<std::uint32_t, std::size_t> numbers_;

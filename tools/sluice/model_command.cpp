@@ -67,7 +67,8 @@ std::string failure_of(const model_report& report, const std::string& problem) {
   if (!problem.empty()) return problem;
   const auto count = report.refusals.size();
   if (count == 0) return {};
-  if (count == 1 && report.refusals.front().node.empty()) return report.refusals.front().reason;
+  // A reason that is about no single node ends the import, so it is the last one.
+  if (report.refusals.back().node.empty()) return report.refusals.back().reason;
   return fmt::format("{} node{} cannot run", count, count == 1 ? "" : "s");
 }
 

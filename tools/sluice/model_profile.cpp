@@ -20,8 +20,10 @@ namespace {
 constexpr const char* conditions =
     "Each step is run alone: no steps are fused, and none is captured.";
 
-/// Runs before those that are measured: plans are made, and an executable may be captured.
-constexpr std::size_t unmeasured_runs = 2;
+/// Runs of a step before those that are measured. They make its plan.
+constexpr std::size_t runs_before_steps = 2;
+/// Likewise of the program. After a few runs it may be captured.
+constexpr std::size_t runs_before_program = 8;
 
 double microseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
@@ -43,7 +45,7 @@ void require_memory_for(const session& current, const model_program& compiled,
                         const named_specs& specs) {
   auto inputs = compiled.cost.constant_bytes;
   for (const auto& [name, spec] : specs) inputs = saturating_add(inputs, spec.bytes());
-  auto results = compiled.cost.intermediate_bytes;
+  auto results = compiled.cost.live_bytes;
   for (const auto& spec : compiled.results) results = saturating_add(results, spec.bytes());
   require_memory("--profile", current.info(), inputs, saturating_add(inputs, results));
 }
@@ -55,9 +57,9 @@ std::vector<tensor> upload_inputs(session& current, const model_program& compile
   std::mt19937_64 generator(seed);
   std::vector<tensor> tensors;
   for (const auto& name : compiled.inputs) {
-    const auto given = inputs.find(name);
+    const auto known = inputs.find(name);
     auto elements =
-        given != inputs.end() ? given->second : random_tensor(generator, specs.at(name));
+        known != inputs.end() ? known->second : random_tensor(generator, specs.at(name));
     tensors.push_back(
         current.ask<tensor>(current.device().actor(), upload{.values = std::move(elements)}));
   }
@@ -66,17 +68,15 @@ std::vector<tensor> upload_inputs(session& current, const model_program& compile
 
 spread measure_program(session& current, const model_program& compiled,
                        const std::vector<tensor>& inputs, std::size_t runs) {
-  // After a few runs, a program may be captured, and kernels for fused steps are ready.
-  constexpr std::size_t runs_before = 8;
-  std::vector<double> measured;
-  for (std::size_t i = 0; i < runs_before + runs; ++i) {
+  std::vector<double> figures;
+  for (std::size_t i = 0; i < runs_before_program + runs; ++i) {
     run request{.what = compiled.program};
     for (const auto& x : inputs) request.inputs.emplace_back(x);
     (void)current.ask<tensors>(current.device().programs(), std::move(request));
     const auto time = microseconds(current.take_run_time());
-    if (i >= runs_before) measured.push_back(time);
+    if (i >= runs_before_program) figures.push_back(time);
   }
-  return spread_of(measured);
+  return spread_of(figures);
 }
 
 /// The times of each step. A value is freed after the last step that reads it.
@@ -87,8 +87,8 @@ std::vector<spread> measure_steps(session& current, const model_steps& steps,
     for (const auto value : steps.steps[i].outputs) last_step[value] = i;
     for (const auto value : steps.steps[i].inputs) last_step[value] = i;
   }
-  std::vector<std::vector<double>> measured(steps.steps.size());
-  for (std::size_t turn = 0; turn < unmeasured_runs + runs; ++turn) {
+  std::vector<std::vector<double>> figures(steps.steps.size());
+  for (std::size_t turn = 0; turn < runs_before_steps + runs; ++turn) {
     std::map<std::size_t, tensor> values;
     for (std::size_t i = 0; i < inputs.size(); ++i) values.emplace(i, inputs[i]);
     for (std::size_t i = 0; i < steps.steps.size(); ++i) {
@@ -97,7 +97,7 @@ std::vector<spread> measure_steps(session& current, const model_steps& steps,
       for (const auto value : step.inputs) request.inputs.emplace_back(values.at(value));
       auto results = current.ask<tensors>(current.device().programs(), std::move(request));
       const auto time = microseconds(current.take_run_time());
-      if (turn >= unmeasured_runs) measured[i].push_back(time);
+      if (turn >= runs_before_steps) figures[i].push_back(time);
       for (std::size_t k = 0; k < results.size(); ++k) values[step.outputs[k]] = results[k];
       for (const auto* const list : {&step.inputs, &step.outputs}) {
         for (const auto value : *list) {
@@ -107,8 +107,8 @@ std::vector<spread> measure_steps(session& current, const model_steps& steps,
     }
   }
   std::vector<spread> times;
-  times.reserve(measured.size());
-  for (const auto& list : measured) times.push_back(spread_of(list));
+  times.reserve(figures.size());
+  for (const auto& list : figures) times.push_back(spread_of(list));
   return times;
 }
 
@@ -156,8 +156,10 @@ model_profile measure(session& current, const model& network, const model_progra
   const auto steps = network.steps_for(specs, values);
   const auto tensors = upload_inputs(current, compiled, inputs, specs, options.seed);
   model_profile profile{.device = current.device_name(), .options = options};
-  profile.program = measure_program(current, compiled, tensors, options.runs);
+  // The first run has a thread compile the kernels for fused steps, if the device needs any.
+  (void)measure_program(current, compiled, tensors, 1);
   const auto times = measure_steps(current, steps, tensors, options.runs);
+  profile.program = measure_program(current, compiled, tensors, options.runs);
   for (std::size_t i = 0; i < times.size(); ++i) {
     profile.steps.push_back({steps.steps[i].name, steps.steps[i].operation, times[i]});
     profile.sum += times[i].median;

@@ -141,6 +141,17 @@ TEST_F(model_command, lists_all_nodes_that_cannot_run) {
                             "reason": "sluice does not have this operator", "unbound": []})"));
 }
 
+TEST_F(model_command, describes_a_model_of_the_future) {
+  onnx_graph graph(29);
+  graph.input("x", {2}).output("y").node("Neg", {"x"}, {"y"});
+  save_model("future.onnx", graph);
+  const auto outcome = run({"model", "future.onnx"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.output.find("opset 29"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.errors.find("future.onnx: version 29 of the operator set"), std::string::npos)
+      << outcome.errors;
+}
+
 TEST_F(model_command, describes_a_model_without_shapes) {
   onnx_graph graph;
   graph.input("x", onnx::TensorProto::FLOAT).output("y").node("Neg", {"x"}, {"y"});
@@ -154,7 +165,6 @@ TEST_F(model_command, describes_a_model_without_shapes) {
   EXPECT_EQ(report({"open.onnx", "--shape", "2,3"}).at("program").at("steps"), 1);
 }
 
-// The steps are run on every device, with the same number of times whatever their length.
 TEST_F(model_command, measures_steps) {
   save_product();
   for (const auto& device : program_devices()) {
