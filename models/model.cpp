@@ -90,9 +90,13 @@ const std::vector<model_value>& model::outputs() const noexcept {
 }
 
 model_program model::program_for(const std::map<std::string, tensor_spec>& specs,
-                                 const std::map<std::string, host_tensor>& values) const {
-  return with_name(file_->name(),
-                   [&] { return models::model_import(*file_, specs, values).make_program(); });
+                                 const std::map<std::string, host_tensor>& values,
+                                 const model_options& options) const {
+  return with_name(file_->name(), [&] {
+    auto compiled = models::model_import(*file_, specs, values).make_program(options);
+    compiled.batching.reason = printable(std::move(compiled.batching.reason));
+    return compiled;
+  });
 }
 
 model_steps model::steps_for(const std::map<std::string, tensor_spec>& specs,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace sluice::models {
@@ -61,6 +62,18 @@ void require_fit(const model_value& input, element_type type, const extents& sha
   }
 }
 
+/// States whether requests to a program batch, and lets them if they do.
+void add_batches(std::span<const program_input> inputs, std::size_t values,
+                 const model_options& options, model_program& compiled) {
+  compiled.batching = find_batching(compiled.program, values, inputs);
+  if (options.max_in_batch < 2 || !is_along_first(compiled.batching)) return;
+  // Such runs are launched alone; see `per_request`. Executables for several would be made in vain.
+  constexpr std::size_t most_tensors = 4;
+  if (compiled.inputs.size() + compiled.outputs.size() > most_tensors) return;
+  compiled.program = compiled.program.with_batches(compiled.batching, options.max_in_batch);
+  compiled.max_in_batch = options.max_in_batch;
+}
+
 }  // namespace
 
 model_import::model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
@@ -88,6 +101,7 @@ model_import::model_import(const model_file& file, const std::map<std::string, t
     added.add_sources(scope_.sources().single(number));
     visible_.emplace(input.name, added);
     program_inputs_.push_back(input.name);
+    input_specs_.push_back({&input, tensor_spec::row_major(spec->second.type, spec->second.shape)});
   }
   const auto is_input = [&](const auto& entry) {
     return std::find(names_.begin(), names_.end(), entry.first) != names_.end();
@@ -108,14 +122,22 @@ std::vector<value> model_import::import_outputs(refused_nodes* refused) {
   return outputs;
 }
 
-model_program model_import::make_program() && {
+model_program model_import::make_program(const model_options& options) && {
+  constexpr std::size_t most_in_batch = 128;
+  if (options.max_in_batch > most_in_batch) {
+    throw invalid_argument("max_in_batch", "is " + std::to_string(options.max_in_batch) +
+                                               ", but must be at most " +
+                                               std::to_string(most_in_batch));
+  }
   const auto outputs = import_outputs();
   model_program compiled{.inputs = std::move(program_inputs_), .cost = scope_.cost(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     compiled.outputs.push_back(file_.outputs()[i].name);
     compiled.results.push_back(spec_of(outputs[i].layout()));
   }
+  const auto value_count = scope_.value_count();
   compiled.program = std::move(scope_).build(outputs);
+  add_batches(input_specs_, value_count, options, compiled);
   return compiled;
 }
 

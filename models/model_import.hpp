@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/batching.hpp"
 #include "models/graph_import.hpp"
 #include "models/import_budget.hpp"
 #include "models/model_file.hpp"
@@ -34,7 +35,7 @@ class model_import {
 
   /// The program. Called once.
   /// @throws error as `model::program_for`
-  [[nodiscard]] model_program make_program() &&;
+  [[nodiscard]] model_program make_program(const model_options& options) &&;
   /// The program, step by step. Called once.
   /// @throws error as `model::program_for`
   [[nodiscard]] model_steps make_steps() &&;
@@ -52,6 +53,7 @@ class model_import {
   std::vector<std::string> names_;           // of all inputs
   std::map<std::string, value> visible_;     // the inputs
   std::vector<std::string> program_inputs_;  // those that are not bound
+  std::vector<program_input> input_specs_;   // of these
 };
 
 }  // namespace sluice::models

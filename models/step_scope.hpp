@@ -45,6 +45,9 @@ class step_scope {
   /// The work of all steps, in the units of `request_limits`.
   [[nodiscard]] double work() const noexcept { return work_; }
 
+  /// The number of values of the program.
+  [[nodiscard]] std::size_t value_count() const noexcept { return specs_.size(); }
+
   /// The name of the steps that are added next. A long one is cut.
   void name_steps(const std::string& name) { name_ = name.substr(0, longest_name); }
 

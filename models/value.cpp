@@ -93,7 +93,8 @@ value value::unsqueeze(std::size_t axis) const {
   shape.push_back(1);
   std::copy_backward(shape.begin() + axis, shape.end() - 1, shape.data() + shape.size());
   shape[axis] = 1;
-  return reshape(shape);
+  if (state_->known) return reshape(shape);
+  return view(in_program().unsqueeze(axis), state_->layout.reshape(shape));
 }
 
 }  // namespace sluice::models

@@ -4,6 +4,7 @@
 /// Everything of layer 3, in one header: operations and the executor that runs them.
 #include <sluice/operations/activation.hpp>
 #include <sluice/operations/attention.hpp>
+#include <sluice/operations/batch_axes.hpp>
 #include <sluice/operations/binary.hpp>
 #include <sluice/operations/blas.hpp>
 #include <sluice/operations/bulk.hpp>

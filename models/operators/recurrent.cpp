@@ -11,8 +11,10 @@
 #include <sluice/operations/transfer.hpp>
 #include <sluice/operations/unary.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 
 namespace sluice::models {
 
@@ -133,6 +135,26 @@ activation function_of(const node& n, std::size_t number, std::size_t count, act
   throw n.unsupported("activations", "has '" + name(number) + "'");
 }
 
+/// The state that an input is. Zeros, which exporters make for one request, are left out: layers of
+/// any number of sequences begin with them.
+template <class Layer>
+operand state_of(const node& n, std::size_t number, const Layer& layer) {
+  if (!n.has_input(number)) return {};
+  const auto& state = n.input(number);
+  if (!state.known() || n.input(0).rank() != 3 || n.input(2).rank() != 3) return state;
+  const bool is_time_major = layer.layout == sequence_layout::time_major;
+  const auto directions = n.input(2).extent(0);
+  const auto batch = n.input(0).extent(is_time_major ? 1 : 0);
+  const auto hidden = n.input(2).extent(2);
+  const auto shape =
+      is_time_major ? extents{directions, batch, hidden} : extents{batch, directions, hidden};
+  const auto* const bytes = static_cast<const std::byte*>(state.known().data().get());
+  const bool is_zero = std::all_of(bytes, bytes + state.known().bytes(),
+                                   [](std::byte b) { return b == std::byte{0}; });
+  if (!is_zero || state.shape() != shape || state.type() != n.input(0).type()) return state;
+  return {};
+}
+
 /// Sets what all layers have.
 template <class Layer>
 void read_layer(const node& n, Layer& layer) {
@@ -152,7 +174,6 @@ void read_layer(const node& n, Layer& layer) {
     layer.recurrent_bias = both.slice(1, rows, 2 * rows);
   }
   layer.lengths = n.optional_input(4);
-  layer.initial_h = n.optional_input(5);
   const auto direction = n.attribute("direction", "forward");
   if (direction == "reverse") {
     layer.direction = recurrent_direction::reverse;
@@ -162,12 +183,13 @@ void read_layer(const node& n, Layer& layer) {
     throw n.refusal("direction", "is '" + direction + "'");
   }
   if (n.attribute("layout", std::int64_t{0}) != 0) layer.layout = sequence_layout::batch_major;
+  layer.initial_h = state_of(n, 5, layer);
   layer.clip = n.attribute("clip", 0.0);
 }
 results import_lstm(const node& n) {
   lstm layer;
   read_layer(n, layer);
-  layer.initial_c = n.optional_input(6);
+  layer.initial_c = state_of(n, 6, layer);
   layer.peepholes = n.optional_input(7);
   layer.gate_activation = function_of(n, 0, 3, activation::sigmoid);
   layer.cell_activation = function_of(n, 1, 3, activation::tanh);

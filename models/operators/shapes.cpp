@@ -68,10 +68,16 @@ results import_squeeze(const node& n) {
   const auto axes = n.integers_of(1, "axes");
   const auto squeezed = dimensions_of(n, axes.value_or(std::vector<std::int64_t>{}), x.rank());
   extents shape;
-  for (std::size_t i = 0; i < x.rank(); ++i) {
+  auto y = x;
+  for (auto i = x.rank(); i-- > 0;) {
     const bool named = squeezed.contains(i);
     if (named && x.extent(i) != 1) throw n.refusal("axes", "name an extent that is not 1");
-    if (!(axes ? named : x.extent(i) == 1)) shape.push_back(x.extent(i));
+    const bool is_left = !(axes ? named : x.extent(i) == 1);
+    if (!is_left && !x.known()) y = y.select(i, 0);
+  }
+  if (!x.known()) return y;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (!(axes ? squeezed.contains(i) : x.extent(i) == 1)) shape.push_back(x.extent(i));
   }
   return x.reshape(shape);
 }

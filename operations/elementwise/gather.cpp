@@ -75,7 +75,9 @@ gather_call infer_gather_elements(const gather_elements& op, inference& inferenc
   operations::require_indices_within(inference, op.indices, x, axis);
   for (std::size_t d = 0; d < x.rank(); ++d) {
     // Indices that are fewer than the elements are those of the first ones.
-    if (d != axis && indices.shape[d] != x.shape[d]) inference.couple(op.indices, d);
+    if (d == axis || indices.shape[d] == x.shape[d]) continue;
+    inference.couple(op.indices, d);
+    inference.couple(op.x, d);
   }
   gathered_dimensions dimensions;
   dimensions.add(&x, &indices, 0, x.rank());

@@ -60,6 +60,10 @@ extents scale_extents(const Operation& op, inference& inference, const tensor_sp
     numbers[d] = scale.shape[i];
     if (numbers[d] == x.shape[d] || numbers[d] == 1) continue;
     inference.couple(op.x, d);
+    inference.couple(op.scale, i);
+    if (inference.given(op.zero_point) != nullptr && i < inference.require(op.zero_point).rank()) {
+      inference.couple(op.zero_point, i);
+    }
     fits = numbers[d] > 0 && x.shape[d] > 0 && x.shape[d] % numbers[d] == 0;
     ++dimensions;
   }

@@ -11,6 +11,30 @@ namespace sluice {
 
 using detail::program_graph;
 
+namespace {
+
+tensor_layout unsqueezed(const tensor_layout& layout, std::size_t axis) {
+  if (axis > layout.rank() || layout.rank() == extents::max_rank) {
+    throw invalid_argument("unsqueeze", "there is no place " + std::to_string(axis) +
+                                            " for a dimension in the shape " +
+                                            to_string(layout.shape()));
+  }
+  extents shape;
+  extents strides;
+  for (std::size_t d = 0; d <= layout.rank(); ++d) {
+    if (d == axis) {
+      shape.push_back(1);
+      strides.push_back(1);
+    }
+    if (d == layout.rank()) break;
+    shape.push_back(layout.shape()[d]);
+    strides.push_back(layout.strides()[d]);
+  }
+  return {layout.type(), shape, strides, layout.offset()};
+}
+
+}  // namespace
+
 program_value::operator operand() const noexcept {
   return operand(value_reference{graph_->id(), index_});
 }
@@ -38,6 +62,11 @@ program_value program_value::select(std::size_t axis, std::int64_t index) const 
   return {graph_, graph_->add_view(
                       index_, "select(" + std::to_string(axis) + ", " + std::to_string(index) + ")",
                       [=](const auto& layout) { return layout.select(axis, index); })};
+}
+program_value program_value::unsqueeze(std::size_t axis) const {
+  return {graph_,
+          graph_->add_view(index_, "unsqueeze(" + std::to_string(axis) + ")",
+                           [axis](const auto& layout) { return unsqueezed(layout, axis); })};
 }
 program_value program_value::broadcast_to(const extents& shape) const {
   return {graph_,

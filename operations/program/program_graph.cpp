@@ -39,6 +39,33 @@ tensor_spec program_graph::constant::spec() const {
 
 program_graph::program_graph() : id_(next_program_id()) {}
 
+program_graph::program_graph(const program_graph& source, std::vector<bool> per_request,
+                             std::size_t max_in_batch)
+    : id_(next_program_id()),
+      inputs_(source.inputs_),
+      per_request_(std::move(per_request)),
+      padded_axes_(source.padded_axes_),
+      scalars_(source.scalars_),
+      constants_(source.constants_),
+      steps_(source.steps_),
+      results_(source.results_),
+      values_(source.values_),
+      input_values_(source.input_values_),
+      uses_(source.uses_),
+      outputs_(source.outputs_),
+      output_names_(source.output_names_),
+      step_names_(source.step_names_),
+      host_constants_bytes_(source.host_constants_bytes_),
+      bytes_(source.bytes_),
+      options_(source.options_),
+      built_(true) {
+  require_batches(max_in_batch);
+  options_.max_in_batch = max_in_batch;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!per_request_[i]) padded_axes_[i] = 0;
+  }
+}
+
 void program_graph::require_open() const {
   if (built_) {
     throw invalid_argument("program_builder", "the program has been built, so it cannot change");
@@ -301,16 +328,7 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
 void program_graph::build(std::vector<std::uint32_t> outputs, const program_options& options) {
   require_open();
   if (outputs.empty()) throw invalid_argument("outputs", "are not given");
-  if (options.max_in_batch < 1 || options.max_in_batch > max_runs_in_batch) {
-    throw invalid_argument("max_in_batch", "is " + std::to_string(options.max_in_batch) +
-                                               ", but must be from 1 to " +
-                                               std::to_string(max_runs_in_batch));
-  }
-  if (options.max_in_batch > 1 &&
-      std::find(per_request_.begin(), per_request_.end(), true) == per_request_.end()) {
-    throw invalid_argument("max_in_batch", "is " + std::to_string(options.max_in_batch) +
-                                               ", but no input is per request");
-  }
+  require_batches(options.max_in_batch);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (values_[viewed(outputs[i])].kind != value_kind::result) {
@@ -354,6 +372,19 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
   options_ = options;
   bytes_ = count_bytes();
   built_ = true;
+}
+
+void program_graph::require_batches(std::size_t max_in_batch) const {
+  if (max_in_batch < 1 || max_in_batch > max_runs_in_batch) {
+    throw invalid_argument("max_in_batch", "is " + std::to_string(max_in_batch) +
+                                               ", but must be from 1 to " +
+                                               std::to_string(max_runs_in_batch));
+  }
+  if (max_in_batch > 1 &&
+      std::find(per_request_.begin(), per_request_.end(), true) == per_request_.end()) {
+    throw invalid_argument("max_in_batch",
+                           "is " + std::to_string(max_in_batch) + ", but no input is per request");
+  }
 }
 
 std::size_t program_graph::count_bytes() const noexcept {

@@ -70,6 +70,9 @@ class program_graph {
   };
 
   program_graph();
+  /// A copy of a built graph with other marks, by input, and another `max_in_batch`.
+  program_graph(const program_graph& source, std::vector<bool> per_request,
+                std::size_t max_in_batch);
 
   [[nodiscard]] std::uint32_t add_input(std::string name, bool per_request = false,
                                         int padded_axis = 0);
@@ -167,6 +170,8 @@ class program_graph {
   /// How a GPU computes runs like `alone` with rounded extents; nullptr if it does not.
   [[nodiscard]] std::shared_ptr<const operations::batch_layout> padded_runs(
       const operations::program_inference& alone) const;
+  /// @throws error `invalid_argument` if runs cannot be computed together so
+  void require_batches(std::size_t max_in_batch) const;
   /// Adds up what is counted as `bytes`.
   [[nodiscard]] std::size_t count_bytes() const noexcept;
   void require_open() const;

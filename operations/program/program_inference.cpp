@@ -4,6 +4,8 @@
 #include "operations/core/work.hpp"
 #include "operations/program/output_layout.hpp"
 #include "operations/program/program_graph.hpp"
+#include "operations/program/run_axes.hpp"
+#include "operations/program/stacked_view.hpp"
 
 #include <sluice/operations/host_bytes.hpp>
 #include <sluice/runtime/error.hpp>
@@ -295,7 +297,7 @@ tensor_spec program_inference::located::spec() const {
 
 program_inference infer_program(const program_graph& graph, std::span<const tensor_spec> inputs,
                                 std::span<const scalar> scalars,
-                                std::span<const given_output> outputs) {
+                                std::span<const given_output> outputs, const run_stack* stack) {
   program_inference inferred{.key = key_of(graph.id(), inputs, outputs),
                              .inputs = {inputs.begin(), inputs.end()},
                              .outputs = {outputs.begin(), outputs.end()}};
@@ -305,9 +307,14 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
     return {static_cast<std::uint32_t>(root), tensor_layout(s.type, s.shape, s.strides),
             s.alignment};
   };
+  // Where the runs of the stack lie in a value, as far as views need it. What a step does to them
+  // is checked afterwards; see `axes_of_runs`.
+  std::vector<std::optional<std::size_t>> axes;
   for (const auto& v : graph.values()) {
+    auto& axis = axes.emplace_back();
     switch (v.kind) {
       case value_kind::input:
+        if (stack != nullptr) axis = stack->axes[v.source];
         inferred.values.push_back(at_start(inputs[v.source], v.source));
         break;
       case value_kind::constant:
@@ -316,6 +323,11 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
         break;
       case value_kind::result:
         inferred.values.push_back(result_of(graph, inferred, scalars, v.source));
+        if (stack != nullptr) {
+          const auto number = inferred.values.size() - 1;
+          axis = proportional_axis(stack->alone.values[number].layout.shape(),
+                                   inferred.values[number].layout.shape(), stack->count);
+        }
         break;
       case value_kind::view: {
         auto located_value = inferred.values[v.source];
@@ -328,7 +340,17 @@ program_inference infer_program(const program_graph& graph, std::span<const tens
             },
             [&] {
               require_made(graph, located_value, v.source);
-              located_value.layout = v.view(located_value.layout);
+              if (stack != nullptr && axes[v.source]) {
+                // A view without a text checks the shape of one run.
+                const auto [layout, runs_axis] =
+                    v.text.empty()
+                        ? stacked_view{located_value.layout, axes[v.source]}
+                        : view_of_runs(v.view, located_value.layout, *axes[v.source], stack->count);
+                located_value.layout = layout;
+                axis = runs_axis;
+              } else {
+                located_value.layout = v.view(located_value.layout);
+              }
               located_value.alignment =
                   alignment_at(located_value.alignment, located_value.layout.offset() - offset);
               const auto size = size_of(located_value.layout.type());

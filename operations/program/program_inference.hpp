@@ -127,13 +127,25 @@ struct inferred_run {
   std::vector<step_call> calls{};
 };
 
+/// Several runs like `alone` that are worked out as one.
+struct run_stack {
+  const program_inference& alone;
+  std::int64_t count;
+  /// By input: the axis along which the runs lie, one behind the other; nothing if the input is the
+  /// same for all.
+  std::vector<std::optional<std::size_t>> axes{};
+};
+
 /// Works out a run of `graph` for inputs and outputs with these properties, and with these numbers.
+/// With a `stack`, the inputs are those of several runs. Views are then those of each run; see
+/// `view_of_runs`.
 /// @throws error what a step refuses, with its name
 /// @throws error `invalid_argument` with the name of an output that does not fit its result
 [[nodiscard]] program_inference infer_program(const detail::program_graph& graph,
                                               std::span<const tensor_spec> inputs,
                                               std::span<const scalar> scalars,
-                                              std::span<const given_output> outputs);
+                                              std::span<const given_output> outputs,
+                                              const run_stack* stack = nullptr);
 /// The properties of an output of a run in the memory that holds it.
 [[nodiscard]] tensor_spec spec_of_output(const detail::program_graph& graph,
                                          const program_inference& run, std::uint32_t output);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/run_axes.hpp"
 
+#include "operations/program/batch_rules.hpp"
 #include "operations/program/program_graph.hpp"
+#include "operations/program/stacked_view.hpp"
 
 #include <sluice/runtime/error.hpp>
 
-#include <cstdint>
-#include <optional>
+#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace sluice::operations {
 namespace {
@@ -16,129 +16,175 @@ namespace {
 using detail::program_graph;
 using value_kind = program_graph::value_kind;
 
-/// The axis whose extent is proportional to the number of runs; nothing if there is none, or if
-/// other extents change, too.
-std::optional<std::size_t> proportional_axis(const extents& one, const extents& two,
-                                             const extents& three) {
-  if (one.size() != two.size() || one.size() != three.size()) return std::nullopt;
-  std::optional<std::size_t> axis;
-  for (std::size_t d = 0; d < one.size(); ++d) {
-    if (two[d] == one[d] && three[d] == one[d]) continue;
-    if (axis || two[d] != 2 * one[d] || three[d] != 3 * one[d]) return std::nullopt;
-    axis = d;
+/// Whether a result may have its runs along `result_axis` if an operand has them along `axis`.
+bool allows(batch_rule rule, std::size_t axis, std::size_t rank, std::size_t result_axis,
+            std::size_t result_rank) noexcept {
+  switch (rule) {
+    case batch_rule::aligned:
+      return rank - axis == result_rank - result_axis;
+    case batch_rule::same_place:
+      return axis == result_axis;
+    case batch_rule::moves:
+      return true;
+    case batch_rule::mixes:
+      return false;
   }
-  return axis;
+  return false;
 }
 
-/// Where the runs lie in the values of a program.
-class run_axes {
+/// Finds where the runs lie in the values of a program.
+class run_search {
  public:
-  run_axes(const program_graph& graph, const program_inference& alone, const program_inference& two,
-           const program_inference& three)
-      : graph_(graph), alone_(alone), two_(two), three_(three) {}
+  run_search(const program_graph& graph, const program_inference& alone,
+             std::span<const stacked_inference> several,
+             std::span<const std::optional<std::size_t>> inputs, rule_policy policy)
+      : graph_(graph), alone_(alone), several_(several), inputs_(inputs), policy_(policy) {}
 
-  void check() {
+  [[nodiscard]] std::vector<run_axis> axes() && {
     for (std::uint32_t i = 0; i < graph_.values().size(); ++i) {
       const auto& value = graph_.values()[i];
       switch (value.kind) {
         case value_kind::input:
-          states_.push_back({graph_.is_per_request(value.source), 0});
+          states_.push_back({inputs_[value.source].has_value(), inputs_[value.source].value_or(0)});
           break;
         case value_kind::constant:
           states_.push_back({});
           break;
         case value_kind::view:
-          states_.push_back(state_of_view(i, value.source));
+          states_.push_back(axis_of_view(i, value));
           break;
         case value_kind::result:
-          states_.push_back(state_of_result(i, value.source));
+          states_.push_back(axis_of_result(i, value.source));
           break;
       }
     }
+    return std::move(states_);
   }
 
  private:
-  struct state {
-    bool varies = false;   ///< whether it depends on the run
-    std::size_t axis = 0;  ///< along which the runs lie, if it does
-  };
-
   [[nodiscard]] std::optional<std::size_t> axis_of(std::uint32_t value) const {
-    return proportional_axis(alone_.values[value].layout.shape(), two_.values[value].layout.shape(),
-                             three_.values[value].layout.shape());
+    const auto one = alone_.values[value].layout.shape();
+    std::optional<std::size_t> axis;
+    for (const auto& [count, runs] : several_) {
+      const auto found = proportional_axis(one, runs->values[value].layout.shape(), count);
+      if (!found || (axis && *axis != *found)) return std::nullopt;
+      axis = found;
+    }
+    return axis;
   }
-  /// Whether the step of a value makes it, with elements, for any number of runs.
+  /// Whether the step of a value makes it, with elements.
+  [[nodiscard]] static bool has_elements(const program_inference& runs, std::uint32_t value) {
+    return runs.values[value].root != program_inference::located::nowhere &&
+           !runs.values[value].layout.empty();
+  }
+  /// Likewise for any number of runs, or for all of them.
+  ///@{
   [[nodiscard]] bool exists(std::uint32_t value) const {
-    const auto has_elements = [&](const program_inference& runs) {
-      return runs.values[value].root != program_inference::located::nowhere &&
-             !runs.values[value].layout.empty();
-    };
-    return has_elements(alone_) || has_elements(two_) || has_elements(three_);
+    return has_elements(alone_, value) ||
+           std::any_of(several_.begin(), several_.end(),
+                       [&](const auto& several) { return has_elements(*several.runs, value); });
   }
+  [[nodiscard]] bool is_full(std::uint32_t value) const {
+    return has_elements(alone_, value) &&
+           std::all_of(several_.begin(), several_.end(),
+                       [&](const auto& several) { return has_elements(*several.runs, value); });
+  }
+  ///@}
 
-  [[nodiscard]] state state_of_view(std::uint32_t number, std::uint32_t source) const {
-    const auto& viewed = states_[source];
-    if (!viewed.varies || !exists(number)) return {};
+  [[nodiscard]] run_axis axis_of_view(std::uint32_t number,
+                                      const program_graph::value& value) const {
+    const auto& viewed = states_[value.source];
+    if (!viewed.varies) return {};
+    // A view without a text checks the shape of one run.
+    if (value.text.empty()) return viewed;
+    if (!exists(number) && policy_ == rule_policy::of_sluice) return {};
     const auto axis = axis_of(number);
-    if (axis && begins_at_runs(number, *axis, source, viewed.axis)) return {true, *axis};
+    const auto has_runs = [&](const stacked_inference& several) {
+      const auto& values = several.runs->values;
+      return axis_of_views(value.view, values[value.source].layout, viewed.axis, several.count,
+                           values[number].layout) == axis;
+    };
+    if (axis && std::all_of(several_.begin(), several_.end(), has_runs)) return {true, *axis};
     throw invalid_argument("view '" + graph_.name_of(number) + "'",
                            "mixes the runs that are launched together: they lie along axis " +
-                               std::to_string(viewed.axis) + " of " + graph_.name_of(source) +
+                               std::to_string(viewed.axis) + " of " + graph_.name_of(value.source) +
                                ", and along no axis of the view");
   }
-  /// Whether the part of the second run begins at the same element in a view and in its source.
-  [[nodiscard]] bool begins_at_runs(std::uint32_t view, std::size_t axis, std::uint32_t source,
-                                    std::size_t source_axis) const {
-    const auto distance = [&](std::uint32_t value, std::size_t d) {
-      const auto& layout = two_.values[value].layout;
-      return alone_.values[value].layout.shape()[d] * layout.strides()[d] *
-             static_cast<std::int64_t>(size_of(layout.type()));
-    };
-    return distance(view, axis) == distance(source, source_axis);
-  }
 
-  [[nodiscard]] state state_of_result(std::uint32_t number, std::uint32_t result) const {
+  [[nodiscard]] run_axis axis_of_result(std::uint32_t number, std::uint32_t result) const {
     const auto step_number = graph_.results()[result].step;
     const auto& step = graph_.steps()[step_number];
-    const auto& uses = two_.steps[step_number].uses;
-    bool varies = false;
+    const auto is_read = [&](std::size_t i) {
+      return std::any_of(several_.begin(), several_.end(), [&](const auto& several) {
+        return !several.runs->steps[step_number].uses[i].ignored;
+      });
+    };
+    std::vector<std::uint32_t> operands;  // those that vary
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const auto operand = step.operands[i];
-      if (operand == program_graph::none || uses[i].ignored || !states_[operand].varies) continue;
-      varies = true;
-      const auto axis = states_[operand].axis;
-      if (((uses[i].coupled >> axis) & 1U) != 0) refuse(step, operand, axis);
+      if (operand == program_graph::none || !states_[operand].varies || !is_read(i)) continue;
+      operands.push_back(operand);
+      for (const auto& several : several_) {
+        const auto coupled = several.runs->steps[step_number].uses[i].coupled;
+        if (((coupled >> states_[operand].axis) & 1U) != 0) refuse(step, operand);
+      }
     }
-    if (!varies || !exists(number)) return {};
-    if (const auto axis = axis_of(number)) return {true, *axis};
-    for (std::size_t i = 0; i < step.operands.size(); ++i) {
-      const auto operand = step.operands[i];
-      if (operand == program_graph::none || uses[i].ignored || !states_[operand].varies) continue;
-      refuse(step, operand, states_[operand].axis);
+    if (operands.empty()) return {};
+    const bool needs_rule = policy_ == rule_policy::of_all;
+    if (!exists(number) && !needs_rule) return {};
+    // An output that the step leaves out has no runs.
+    if (alone_.values[number].root == program_inference::located::nowhere && !exists(number)) {
+      return {};
     }
-    return {};
+    const auto axis = axis_of(number);
+    const auto rule = rule_of(step.operation->descriptor());
+    const auto rank = alone_.values[number].layout.rank();
+    for (const auto operand : operands) {
+      const bool is_known = rule || !needs_rule;
+      if (!axis || !is_known || (needs_rule && !is_full(number))) refuse(step, operand);
+      if (rule && !allows(*rule, states_[operand].axis, alone_.values[operand].layout.rank(), *axis,
+                          rank)) {
+        refuse(step, operand);
+      }
+    }
+    return {true, *axis};
   }
-  [[noreturn]] void refuse(const program_graph::step& step, std::uint32_t operand,
-                           std::size_t axis) const {
+  [[noreturn]] void refuse(const program_graph::step& step, std::uint32_t operand) const {
     throw invalid_argument("step '" + step.name + "'",
                            std::string(step.operation->descriptor().name()) + " mixes axis " +
-                               std::to_string(axis) + " of " + graph_.name_of(operand) +
+                               std::to_string(states_[operand].axis) + " of " +
+                               graph_.name_of(operand) +
                                ", along which runs that are launched together lie; the step is " +
                                graph_.text_of(step));
   }
 
   const program_graph& graph_;
   const program_inference& alone_;
-  const program_inference& two_;
-  const program_inference& three_;
-  std::vector<state> states_;
+  std::span<const stacked_inference> several_;
+  std::span<const std::optional<std::size_t>> inputs_;
+  rule_policy policy_;
+  std::vector<run_axis> states_;
 };
 
 }  // namespace
 
-void require_independent_runs(const program_graph& graph, const program_inference& alone,
-                              const program_inference& two, const program_inference& three) {
-  run_axes(graph, alone, two, three).check();
+std::optional<std::size_t> proportional_axis(const extents& one, const extents& several,
+                                             std::int64_t count) noexcept {
+  if (one.size() != several.size()) return std::nullopt;
+  std::optional<std::size_t> axis;
+  for (std::size_t d = 0; d < one.size(); ++d) {
+    if (several[d] == one[d]) continue;
+    if (axis || several[d] != count * one[d]) return std::nullopt;
+    axis = d;
+  }
+  return axis;
+}
+
+std::vector<run_axis> axes_of_runs(const program_graph& graph, const program_inference& alone,
+                                   std::span<const stacked_inference> several,
+                                   std::span<const std::optional<std::size_t>> inputs,
+                                   rule_policy policy) {
+  return run_search(graph, alone, several, inputs, policy).axes();
 }
 
 }  // namespace sluice::operations

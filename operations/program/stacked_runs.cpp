@@ -8,7 +8,10 @@
 #include <sluice/runtime/error.hpp>
 #include <sluice/runtime/tensor_layout.hpp>
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -17,9 +20,9 @@ namespace {
 
 using detail::program_graph;
 
-tensor_spec stack(const tensor_spec& spec, std::int64_t count) {
+tensor_spec stack(const tensor_spec& spec, std::int64_t count, std::size_t axis = 0) {
   auto shape = spec.shape;
-  shape[0] *= count;
+  shape[axis] *= count;
   return tensor_spec::row_major(spec.type, shape);
 }
 /// Likewise of an output, whose other dimensions keep their order in memory.
@@ -102,14 +105,27 @@ std::string step_of_output(const program_graph& graph, std::size_t output) {
   return "step '" + graph.steps()[graph.results()[value.source].step].name + "'";
 }
 
-/// The inputs of `count` runs together.
-std::vector<tensor_spec> stacked_inputs(const program_graph& graph, const program_inference& alone,
-                                        std::int64_t count) {
-  auto inputs = alone.inputs;
+/// The inputs of the runs of a stack together.
+std::vector<tensor_spec> stacked_inputs(const run_stack& runs) {
+  auto inputs = runs.alone.inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (graph.is_per_request(i)) inputs[i] = stack(inputs[i], count);
+    if (runs.axes[i]) inputs[i] = stack(inputs[i], runs.count, *runs.axes[i]);
   }
   return inputs;
+}
+/// `count` runs, whose inputs per request lie one behind the other along axis 0.
+run_stack marked_runs(const program_graph& graph, const program_inference& alone,
+                      std::int64_t count) {
+  run_stack runs{alone, count, std::vector<std::optional<std::size_t>>(alone.inputs.size())};
+  for (std::size_t i = 0; i < runs.axes.size(); ++i) {
+    if (graph.is_per_request(i)) runs.axes[i] = 0;
+  }
+  return runs;
+}
+
+program_inference infer_stack(const program_graph& graph, const run_stack& runs) {
+  return infer_program(graph, stacked_inputs(runs), {},
+                       std::vector<given_output>(graph.outputs().size()), &runs);
 }
 
 }  // namespace
@@ -118,29 +134,38 @@ void require_parts(const program_graph& graph, const program_inference& alone) {
   // Rounding may make the extents of a program whose runs are not independent fit for two runs, but
   // seldom for another number as well.
   std::vector<program_inference> several;
-  for (const std::int64_t count : {2, 3}) {
+  auto runs = marked_runs(graph, alone, 2);
+  for (; runs.count <= 3; ++runs.count) {
     const auto& inferred = several.emplace_back([&] {
       try {
-        return infer_program(graph, stacked_inputs(graph, alone, count), {},
-                             std::vector<given_output>(graph.outputs().size()));
+        return infer_stack(graph, runs);
       } catch (const error& e) {
-        throw error(e.code(), std::string(e.what()) + ", when " + std::to_string(count) +
+        throw error(e.code(), std::string(e.what()) + ", when " + std::to_string(runs.count) +
                                   " runs are computed as one" + about_vectors(graph, alone));
       }
     }());
     for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
       const auto single_spec = alone.values[graph.outputs()[i]].spec();
       const auto stacked_spec = inferred.values[graph.outputs()[i]].spec();
-      if (single_spec.rank() != 0 && stacked_spec.shape == stack(single_spec, count).shape)
+      if (single_spec.rank() != 0 && stacked_spec.shape == stack(single_spec, runs.count).shape)
         continue;
       throw invalid_argument(graph.output_name(i),
                              "is not per request: its shape is " + to_string(single_spec.shape) +
                                  " for one run and " + to_string(stacked_spec.shape) + " for " +
-                                 std::to_string(count) + "; " + step_of_output(graph, i) +
+                                 std::to_string(runs.count) + "; " + step_of_output(graph, i) +
                                  " computes it" + about_vectors(graph, alone));
     }
   }
-  require_independent_runs(graph, alone, several[0], several[1]);
+  const std::array pieces{stacked_inference{2, &several[0]}, stacked_inference{3, &several[1]}};
+  (void)axes_of_runs(graph, alone, pieces, runs.axes, rule_policy::of_sluice);
+}
+
+std::vector<run_axis> prove_axes(const program_graph& graph, const program_inference& alone,
+                                 const std::vector<std::optional<std::size_t>>& axes) {
+  const auto two = infer_stack(graph, {alone, 2, axes});
+  const auto three = infer_stack(graph, {alone, 3, axes});
+  const std::array pieces{stacked_inference{2, &two}, stacked_inference{3, &three}};
+  return axes_of_runs(graph, alone, pieces, axes, rule_policy::of_all);
 }
 
 std::string_view reason_alone(const program_graph& graph, const program_inference& alone) {
@@ -185,7 +210,13 @@ program_inference stacked_runs(const program_graph& graph, const program_inferen
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
     outputs.push_back({.spec = stack_in_order(spec_of_output(graph, alone, i), members)});
   }
-  return infer_program(graph, stacked_inputs(graph, alone, members), {}, outputs);
+  const auto runs = marked_runs(graph, alone, members);
+  auto stacked =
+      infer_program(graph, stacked_inputs(runs), {}, outputs, members > 1 ? &runs : nullptr);
+  if (members == 1) return stacked;
+  const stacked_inference pieces{members, &stacked};
+  (void)axes_of_runs(graph, alone, std::span(&pieces, 1), runs.axes, rule_policy::of_sluice);
+  return stacked;
 }
 
 }  // namespace sluice::operations

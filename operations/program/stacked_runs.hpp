@@ -2,11 +2,14 @@
 #pragma once
 
 #include "operations/program/program_inference.hpp"
+#include "operations/program/run_axes.hpp"
 
 #include <sluice/operations/tensor_spec.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 namespace sluice::operations {
 
@@ -24,6 +27,13 @@ namespace sluice::operations {
 /// @throws error `invalid_argument` with the name of an output that is not per request, or of a
 /// step or view that mixes the runs
 void require_parts(const detail::program_graph& graph, const program_inference& alone);
+/// Where the runs lie in each value, if two and three runs like `alone` together have a part of
+/// each of them, and each step has a rule that says so. `axes` are those of the inputs.
+/// @throws error what a step refuses for several runs, with its name
+/// @throws error `invalid_argument` with the name of a step or view that mixes the runs
+[[nodiscard]] std::vector<run_axis> prove_axes(const detail::program_graph& graph,
+                                               const program_inference& alone,
+                                               const std::vector<std::optional<std::size_t>>& axes);
 /// The axis along which an input of a run is padded; 0: none.
 /// @throws error `invalid_argument` with the name of the input if it has no such axis
 [[nodiscard]] std::size_t padded_axis(const detail::program_graph& graph, std::size_t input,
@@ -34,6 +44,7 @@ void require_parts(const detail::program_graph& graph, const program_inference& 
 void check_marks(const detail::program_graph& graph, const program_inference& alone);
 /// Works out `count` runs like `alone` as one. Only if `may_share_batch`.
 /// @throws error what a step refuses, with its name
+/// @throws error `invalid_argument` if this number of runs is mixed, though two and three are not
 [[nodiscard]] program_inference stacked_runs(const detail::program_graph& graph,
                                              const program_inference& alone, std::size_t count);
 

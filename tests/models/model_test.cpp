@@ -57,6 +57,21 @@ TEST_P(models_of_one_node, run_with_inputs_of_other_shapes_are_refused) {
   }
 }
 
+TEST_P(models_of_one_node, question_marks_are_no_symbols) {
+  onnx_graph g;
+  g.input("x", integers{-2, -2}).output("y").node("Neg", {"x"}, {"y"});
+  for (auto& d : *g.graph()
+                      .mutable_input(0)
+                      ->mutable_type()
+                      ->mutable_tensor_type()
+                      ->mutable_shape()
+                      ->mutable_dim()) {
+    d.set_dim_param("?");
+  }
+  EXPECT_EQ(g.make().inputs()[0].shape->front().symbol, "");
+  EXPECT_EQ(result(g, {{"x", random_tensor({2, 3})}}).shape(), (extents{2, 3}));
+}
+
 TEST_P(models_of_one_node, squeeze_has_axes_as_attribute_or_input) {
   const auto x = random_tensor({1, 3, 1});
   onnx_graph old(11);

@@ -6,6 +6,7 @@
 #include <sluice/models/model_refusal.hpp>
 #include <sluice/models/model_steps.hpp>
 #include <sluice/models/model_summary.hpp>
+#include <sluice/operations/batch_axes.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>
@@ -45,6 +46,15 @@ struct model_value {
   std::optional<std::vector<model_dimension>> shape{};  ///< nothing if the model leaves it open
 };
 
+/// Options of the program of a model.
+struct model_options {
+  /// The largest number of requests that a GPU computes together, up to 128, if it is proved that
+  /// none of them then has another result; see `model_program::batching`. With 0 or 1, each request
+  /// is computed alone. A batch of 64 takes few calls for each request, and larger ones save
+  /// little; each power of two up to this number has an executable.
+  std::size_t max_in_batch = 64;
+};
+
 /// A program that computes a model for inputs of certain shapes.
 struct model_program {
   sluice::program program{};           ///< its inputs and outputs are those below, in order
@@ -52,6 +62,13 @@ struct model_program {
   std::vector<std::string> outputs{};  ///< outputs of the model
   std::vector<tensor_spec> results{};  ///< properties of the outputs
   model_cost cost{};                   ///< of one run
+  /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
+  /// proves it, or why there is no batch, with the name of the node.
+  batch_axes batching{};
+  /// The largest number of runs that a GPU computes together. 1 if `batching` has a reason, an
+  /// input or an output has the requests along another axis than 0, there are more than four inputs
+  /// and outputs, or the options say so.
+  std::size_t max_in_batch = 1;
 };
 
 /// The shape of a result, or a parameter of an operation, depends on elements of inputs. They must
@@ -104,17 +121,21 @@ class SLUICE_EXPORT model {
   /// tensors, for example. `values` binds inputs by value. They become constants, what depends on
   /// them alone is computed at once, and the program has no such inputs. Where a shape or a
   /// parameter depends on the elements of an input, that input must be bound.
+  ///
+  /// Requests to the program batch by themselves if it is proved that their data does not mix; the
+  /// member `batching` has the reason if it is not. What is computed from a shape is that of one
+  /// request, in a batch as well.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
-  /// not fit its declaration
+  /// not fit its declaration, or if `max_in_batch` exceeds 128
   /// @throws error `unsupported` with the name of an input that sluice has no type for, or of a
   /// node that sluice cannot compute, if the model is of a later version of ONNX, or if it needs
   /// too many nodes, turns of loops or values
   /// @throws error `invalid_argument` if a node is not valid
   /// @throws error `out_of_memory` if there is no memory for a constant
   /// @throws unbound_inputs if inputs must be bound
-  [[nodiscard]] model_program program_for(
-      const std::map<std::string, tensor_spec>& specs,
-      const std::map<std::string, host_tensor>& values = {}) const;
+  [[nodiscard]] model_program program_for(const std::map<std::string, tensor_spec>& specs,
+                                          const std::map<std::string, host_tensor>& values = {},
+                                          const model_options& options = {}) const;
   /// The steps of that program as programs of their own, to time them or to look at the values
   /// between them on any device.
   ///

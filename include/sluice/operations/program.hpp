@@ -24,6 +24,7 @@ namespace sluice {
 
 class program;
 class program_builder;
+struct batch_axes;
 
 namespace detail {
 
@@ -136,6 +137,8 @@ class SLUICE_EXPORT program_value {
                                     std::int64_t step = 1) const;
   /// The elements with one index along a dimension, without that dimension.
   [[nodiscard]] program_value select(std::size_t axis, std::int64_t index) const;
+  /// With a dimension of extent 1 in front of dimension `axis`, or behind the last one.
+  [[nodiscard]] program_value unsqueeze(std::size_t axis) const;
   /// The elements repeated to `shape`; see `tensor::broadcast_to`.
   [[nodiscard]] program_value broadcast_to(const extents& shape) const;
   /// The same bytes as elements of another type; see `tensor::reinterpret`.
@@ -277,6 +280,11 @@ class SLUICE_EXPORT program {
   /// The program in words: one line for each input, scalar, constant and step, and one for the
   /// outputs. Of the parameters of a step only those are shown that a run gives.
   [[nodiscard]] std::string text() const;
+  /// The same program with inputs per request: those of which `axes` has an axis. See
+  /// `find_batch_axes`, which proves that its runs can be computed together.
+  /// @throws error `invalid_argument` if runs cannot be computed together, an input or an output
+  /// has them along another axis than 0, or `max_in_batch` is not from 2 to 128
+  [[nodiscard]] program with_batches(const batch_axes& axes, std::size_t max_in_batch) const;
   /// Whether both are the same program.
   [[nodiscard]] bool operator==(const program&) const noexcept = default;
 
