@@ -62,15 +62,18 @@ std::shared_ptr<const constant_copy> constant_copies::copy(lane_libraries& libra
     }
   };
   const auto work = std::make_shared<copying>(copying{std::move(request), constants});
-  const auto write = [&](lane_libraries& own_libraries, void* address) {
+  const auto enqueue = [&](lane_libraries& own_libraries, void* address) {
     work->target = address;
     if (own_libraries.runtime().device().id().kind != device_kind::host) {
       return work->run(own_libraries);
     }
     submit_host_task(own_libraries.stream(), [work, &own_libraries] { work->run(own_libraries); });
   };
-  auto block = written_block(libraries, work->request.bytes, work->request.spare_sizes,
-                             "copies of constants of a program", work, write);
+  auto block = written_block(libraries,
+                             {.bytes = work->request.bytes,
+                              .spare_sizes = work->request.spare_sizes,
+                              .tag = "copies of constants of a program"},
+                             {.owner = work, .prepare = work->request.prepare, .enqueue = enqueue});
   work->request.source.reset();  // the reclaim thread destroys the work later
   auto result = std::make_shared<const constant_copy>(std::move(block));
   const std::lock_guard lock(mutex_);

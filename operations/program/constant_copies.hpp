@@ -51,6 +51,8 @@ struct constant_copy_request {
   /// The sizes of blocks for which the device must have memory beside the copy, in bytes. They are
   /// read before `copy` returns.
   std::span<const std::size_t> spare_sizes{};
+  /// Makes the library objects that `write` needs on a GPU, see `planner_work`. May be null.
+  std::function<void(lane_libraries& libraries)> prepare{};
   /// Computes the copy on the stream of the libraries, in the thread of a host stream or by
   /// enqueueing on a GPU. It owns all that it uses beside the memory.
   std::function<void(lane_libraries& libraries, const void* source, void* copy)> write{};

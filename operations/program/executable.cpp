@@ -2,6 +2,7 @@
 #include "operations/program/executable.hpp"
 
 #include "envelope/seam.hpp"
+#include "operations/capture_scope.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/parts_of_launch.hpp"
 #include "operations/program/epilogues.hpp"
@@ -48,34 +49,70 @@ class step_names final : public detail::error_names {
 
 }  // namespace
 
+/// The parts of an executable while it is made.
+struct executable::construction {
+  const program_graph& graph;
+  const program_inference& inferred;
+  lane_libraries& libraries;
+  folding folded{};
+  fusion epilogues{graph};
+  fusion groups{graph};
+  builder::plans_by_key plans{};
+  std::vector<std::unique_ptr<builder>> builders{};  // they refer to the others
+};
+
 executable::executable(const program_graph& graph, const program_inference& inferred,
                        lane_libraries& libraries)
     : fuses_(graph.fuses()), on_host_(!has_gpu(libraries)) {
   const auto kind = libraries.runtime().device().id().kind;
-  const auto folded = fold(graph, inferred, kind);
-  const auto epilogues = fuses_ ? fuse_epilogues(graph, inferred, folded, kind) : fusion(graph);
-  const auto groups = fuses_ ? fuse_maps(graph, inferred, folded, kind, epilogues) : epilogues;
-  steps_in_epilogues_ = epilogues.steps();
-  steps_in_groups_ = groups.steps();
-  constants_ = graph.constants_on(libraries, inferred, folded);
-  builder::plans_by_key plans;
-  std::vector<std::unique_ptr<builder>> builders;
-  const auto build = [&](form& target, const fusion& grouping) {
-    builders.push_back(std::make_unique<builder>(*this, target, graph, inferred, folded, grouping,
-                                                 plans, libraries));
-    builders.back()->add_steps();
-  };
-  build(steps_, on_host_ ? groups : epilogues);
-  const bool has_kernels = !on_host_ && steps_in_groups_ != steps_in_epilogues_;
-  if (has_kernels) build(fused_, groups);
+  construction parts{.graph = graph, .inferred = inferred, .libraries = libraries};
+  constants_ = graph.find_constants(libraries.runtime());
+  if (constants_) {
+    build(parts, constants_->folded());
+  } else {
+    // Nothing may run in a capture.
+    build(parts, capture_scope::is_open() ? unfolded(graph) : fold(graph, inferred, kind));
+    if (graph.host_constants_bytes() != 0)
+      upload_constants(graph, inferred, parts.folded, libraries);
+    if (constants_ && constants_->folded().steps.size() != parts.folded.steps.size()) {
+      build(parts, constants_->folded());
+      // Plans of the first attempt may belong to no action any more.
+      parts.plans.clear();
+      std::erase_if(plans_, [](const auto& plan) { return plan.use_count() == 1; });
+    }
+  }
   copy_constants(inferred, libraries);
-  for (const auto& each : builders) each->settle_places();
+  for (const auto& each : parts.builders) each->settle_places();
   if (inferred.errors != error_detection::none) {
     names_of_errors_ = std::make_shared<const step_names>(graph, inferred);
   }
+  const bool has_kernels = !on_host_ && steps_in_groups_ != steps_in_epilogues_;
   if (!has_kernels) return;
   kernels_state_ = kernels_state::awaited;
   if (wants_kernels()) load_kernels(libraries);
+}
+
+void executable::build(construction& parts, const folding& folded) {
+  const auto& graph = parts.graph;
+  const auto& inferred = parts.inferred;
+  auto& libraries = parts.libraries;
+  const auto kind = libraries.runtime().device().id().kind;
+  parts.builders.clear();
+  steps_ = form();
+  fused_ = form();
+  parts.folded = folded;
+  parts.epilogues = fuses_ ? fuse_epilogues(graph, inferred, parts.folded, kind) : fusion(graph);
+  parts.groups =
+      fuses_ ? fuse_maps(graph, inferred, parts.folded, kind, parts.epilogues) : parts.epilogues;
+  steps_in_epilogues_ = parts.epilogues.steps();
+  steps_in_groups_ = parts.groups.steps();
+  const auto add = [&](form& target, const fusion& groups) {
+    parts.builders.push_back(std::make_unique<builder>(*this, target, graph, inferred, parts.folded,
+                                                       groups, parts.plans, libraries));
+    parts.builders.back()->add_steps();
+  };
+  add(steps_, on_host_ ? parts.groups : parts.epilogues);
+  if (!on_host_ && steps_in_groups_ != steps_in_epilogues_) add(fused_, parts.groups);
 }
 
 executable::executable(const std::shared_ptr<const program_graph>& graph,

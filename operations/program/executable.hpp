@@ -172,13 +172,21 @@ class executable final : public operation_plan {
     loaded,   ///< all runs use them
   };
   class builder;
+  struct construction;
 
+  /// Turns the steps into actions, without those that are `folded`.
+  void build(construction& parts, const folding& folded);
   /// How copies of constants are made.
   struct constant_copying {
     lane_libraries& libraries;
     std::vector<std::size_t> sizes_of_run{};  ///< of the blocks of a run, in bytes
     bool lacks_memory = false;                ///< a copy found no memory, so no other one is made
   };
+  /// Brings the constants to the device, with the results of the steps `folded` if there is memory
+  /// for them beside one run. Otherwise the constants have no such results.
+  /// @throws error as `constants_on_devices::upload`
+  void upload_constants(const detail::program_graph& graph, const program_inference& inferred,
+                        const folding& folded, lane_libraries& libraries);
   /// Makes copies of the constants that steps want in another order, packed or prepacked, and lets
   /// the steps use them. A step for whose copy there is no memory uses the constant itself, which
   /// each run packs if need be.

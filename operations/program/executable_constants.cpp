@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/executable.hpp"
+#include "operations/program/program_graph.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -10,8 +11,11 @@
 #include <utility>
 #include <vector>
 
-// The copies of constants in the orders in which steps compute with them.
+// The constants, and their copies in the orders in which steps compute with them.
 namespace sluice::operations {
+
+using detail::program_graph;
+
 namespace {
 
 /// Whether a step runs without a copy that could not be made for this reason.
@@ -43,7 +47,6 @@ auto packing_of(const operation_descriptor& descriptor, const call_storage& call
     if (libraries.runtime().device().id().kind == device_kind::host) {
       return descriptor.compute(call, memory);
     }
-    descriptor.prepare(libraries);
     descriptor.enqueue(libraries, call, memory);
   };
 }
@@ -59,6 +62,13 @@ auto prepacking_of_operand(const operation_descriptor& descriptor, const call_st
 }
 
 }  // namespace
+
+void executable::upload_constants(const program_graph& graph, const program_inference& inferred,
+                                  const folding& folded, lane_libraries& libraries) {
+  const auto memory_bytes = libraries.runtime().device().info().memory_bytes;
+  constants_ = graph.upload_constants(libraries, inferred, folded,
+                                      sizes_of_run(inferred, scratch_bytes(), memory_bytes));
+}
 
 void executable::copy_constants(const program_inference& inferred, lane_libraries& libraries) {
   if (constants_ == nullptr) return;
@@ -129,10 +139,13 @@ void executable::copy_operand(form& steps, action& entry, std::size_t number,
   }
   std::shared_ptr<const constant_copy> packed;
   if (packer != nullptr) {
-    packed = copy_constant({.key = std::move(key),
-                            .bytes = packing->bytes,
-                            .write = packing_of(*packer->descriptor, packer->call, packer->types)},
-                           copying);
+    packed =
+        copy_constant({.key = std::move(key),
+                       .bytes = packing->bytes,
+                       .prepare = [&descriptor = *packer->descriptor](
+                                      lane_libraries& libraries) { descriptor.prepare(libraries); },
+                       .write = packing_of(*packer->descriptor, packer->call, packer->types)},
+                      copying);
     if (!packed) return;
   }
   if (prepacks) {

@@ -6,7 +6,6 @@
 #include "operations/program/program_graph.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace sluice::operations {
 namespace {
@@ -17,32 +16,26 @@ using value_kind = program_graph::value_kind;
 constexpr std::size_t max_result_bytes = std::size_t{16} << 20U;
 constexpr std::size_t max_folded_bytes = std::size_t{64} << 20U;  // of all results
 constexpr double max_folded_work = 1e8;  // of all steps, about 0.1 s: other plans wait for them
+// Of all steps on a GPU. The driver blocks at about a thousand, and holds its lock meanwhile.
+constexpr std::size_t max_folded_commands = 128;
 
-/// The offset of a value in the memory of the constants; nothing if it is not there.
-std::optional<std::size_t> offset_of_value(const program_graph& graph,
-                                           const program_inference& inferred, const folding& folded,
-                                           std::uint32_t number) {
-  const auto& source = graph.values()[graph.viewed(number)];
-  std::optional<std::size_t> offset;
-  if (source.kind == value_kind::constant) {
-    const auto& constant = graph.constants()[source.source];
-    if (constant.on_host) offset = constant.offset;
-  } else if (source.kind == value_kind::result) {
-    offset = folded.offset_of(graph.results()[source.source].step);
-  }
-  if (offset) *offset += inferred.values[number].layout.offset();
-  return offset;
+/// Whether the planner can compute an operation on devices of a kind.
+bool suits_planner(const operation_descriptor& descriptor, device_kind kind) {
+  if (descriptor.makes_plans(kind)) return false;
+  if (kind == device_kind::host) return !descriptor.has_libraries(kind);
+  const auto library = descriptor.library(kind);
+  const bool has_kernels_alone = library == "sluice" || library == "own";
+  return descriptor.can_be_captured() && (has_kernels_alone || !descriptor.has_libraries(kind));
 }
 
 bool folds(const program_graph& graph, const program_inference& inferred, const folding& folded,
-           std::uint32_t number) {
+           device_kind kind, std::uint32_t number) {
   const auto& step = graph.steps()[number];
   const auto& inference = inferred.steps[number];
   // An error that a step finds is the answer of each run.
   if (step.outputs.size() != 1 || !step.scalars.empty() ||
       inference.descriptor->facts(inference.call).errors != error_detection::none ||
-      inference.descriptor->makes_plans(device_kind::host) ||
-      inference.descriptor->has_libraries(device_kind::host)) {
+      !suits_planner(*inference.descriptor, kind)) {
     return false;
   }
   const auto output = step.outputs.front();
@@ -55,7 +48,7 @@ bool folds(const program_graph& graph, const program_inference& inferred, const 
   for (std::uint32_t i = 0; i < step.operands.size(); ++i) {
     if (inference.uses[i].packed) return false;
     if (i == output || step.operands[i] == program_graph::none) continue;
-    if (!offset_of_value(graph, inferred, folded, step.operands[i])) return false;
+    if (!folded.offset_of_value(graph, inferred, step.operands[i])) return false;
     has_inputs = true;
   }
   const auto bytes = inferred.values[value].spec().bytes();
@@ -72,46 +65,46 @@ std::optional<std::size_t> folding::offset_of(std::uint32_t number) const noexce
   return position->offset;
 }
 
+std::optional<std::size_t> folding::offset_of_value(const program_graph& graph,
+                                                    const program_inference& inferred,
+                                                    std::uint32_t value) const {
+  const auto& source = graph.values()[graph.viewed(value)];
+  std::optional<std::size_t> offset;
+  if (source.kind == value_kind::constant) {
+    const auto& constant = graph.constants()[source.source];
+    if (constant.on_host) offset = constant.offset;
+  } else if (source.kind == value_kind::result) {
+    offset = offset_of(graph.results()[source.source].step);
+  }
+  if (offset) *offset += inferred.values[value].layout.offset();
+  return offset;
+}
+
+folding unfolded(const program_graph& graph) {
+  return {.bytes = graph.host_constants_bytes()};
+}
+
 folding fold(const program_graph& graph, const program_inference& inferred, device_kind kind) {
-  folding folded{.bytes = graph.host_constants_bytes()};
-  if (folded.bytes == 0 || kind != device_kind::host) return folded;
+  auto folded = unfolded(graph);
+  if (folded.bytes == 0) return folded;
   const auto limit = folded.bytes + max_folded_bytes;
   double work = 0;
+  std::size_t commands = 0;
   for (std::uint32_t s = 0; s < graph.steps().size(); ++s) {
-    if (!folds(graph, inferred, folded, s)) continue;
+    if (!folds(graph, inferred, folded, kind, s)) continue;
     const auto value = graph.results()[graph.steps()[s].first_result].value;
     const auto bytes = aligned(inferred.values[value].spec().bytes());
     const auto& step = inferred.steps[s];
-    const auto more = work_of(step.descriptor->facts(step.call), step.uses);
+    const auto facts = step.descriptor->facts(step.call);
+    const auto more = work_of(facts, step.uses);
     if (bytes > limit - folded.bytes || work + more > max_folded_work) continue;
+    if (kind != device_kind::host && facts.commands > max_folded_commands - commands) continue;
     work += more;
+    commands += kind != device_kind::host ? facts.commands : 0;
     folded.steps.push_back({s, folded.bytes});
     folded.bytes += bytes;
   }
   return folded;
-}
-
-void compute(const folding& folded, const program_graph& graph, const program_inference& inferred,
-             std::byte* memory) {
-  for (const auto& each : folded.steps) {
-    const auto& step = graph.steps()[each.number];
-    const auto& inference = inferred.steps[each.number];
-    std::array<void*, max_operands> addresses{};
-    std::array<element_type, max_operands> types{};
-    for (std::uint32_t i = 0; i < step.operands.size(); ++i) {
-      const bool is_output = i == step.outputs.front();
-      const auto value = is_output ? graph.results()[step.first_result].value : step.operands[i];
-      if (value == program_graph::none || inference.uses[i].ignored) continue;
-      addresses[i] =
-          memory + (is_output ? each.offset : *offset_of_value(graph, inferred, folded, value));
-      types[i] = inferred.values[value].layout.type();
-    }
-    naming_step(step.name, [&] {
-      inference.descriptor->compute(inference.call,
-                                    {.addresses = std::span(addresses).first(step.operands.size()),
-                                     .types = std::span(types).first(step.operands.size())});
-    });
-  }
 }
 
 }  // namespace sluice::operations

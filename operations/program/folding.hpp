@@ -26,16 +26,21 @@ struct folding {
 
   /// Where the result of a step is; nothing if each run computes it.
   [[nodiscard]] std::optional<std::size_t> offset_of(std::uint32_t number) const noexcept;
+  /// Where a value is in the memory of the constants; nothing if it is not there.
+  [[nodiscard]] std::optional<std::size_t> offset_of_value(const detail::program_graph& graph,
+                                                           const program_inference& inferred,
+                                                           std::uint32_t value) const;
 };
 
-/// Finds these steps. Only a host device computes them ahead: they are steps without plans, whose
-/// results are no outputs and take at most 16 MiB each, and 64 MiB together, and whose work is
-/// short.
+/// Finds these steps. Their results are no outputs and take at most 16 MiB each, and 64 MiB
+/// together, and their work is short. They find no errors and have no plans.
+///
+/// On a host device they have no library objects. On a GPU the library objects are only kernels,
+/// because the planner would need a second handle of a library, with a workspace. The planner
+/// enqueues the steps while the owner of the lane launches, so they can be captured, too.
 [[nodiscard]] folding fold(const detail::program_graph& graph, const program_inference& inferred,
                            device_kind kind);
-/// Computes them. The constants are in `memory`.
-/// @throws error what a step fails with, with its name
-void compute(const folding& folded, const detail::program_graph& graph,
-             const program_inference& inferred, std::byte* memory);
+/// No such steps.
+[[nodiscard]] folding unfolded(const detail::program_graph& graph);
 
 }  // namespace sluice::operations

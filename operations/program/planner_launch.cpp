@@ -3,6 +3,7 @@
 
 #include "runtime/seam.hpp"
 
+#include <sluice/envelope/kernel_envelope.hpp>
 #include <sluice/runtime/launch_recorder.hpp>
 
 #include <cstdint>
@@ -35,22 +36,37 @@ class planner_launch final : public detail::deferred {
   planner_launch(std::shared_ptr<planner_lane> lane, std::shared_ptr<const void> owner)
       : lane_(std::move(lane)), owner_(std::move(owner)) {}
 
-  template <class Write>
-  void launch(const block_ref& target, const Write& write) {
+  template <class Enqueue>
+  void launch(const block_ref& target, const Enqueue& enqueue) {
+    auto& device = stream().device();
     auto recorder = launch_recorder::strict(stream());
     recorder.use(target, access_kind::write, true);
     recorder.preflight();
+    // As in the envelope: the exit of the process waits for the launch.
+    const detail::library_call call(device.id());
     std::optional<error> failure;
-    try {
-      write();
-    } catch (...) {
-      failure = current_error();
+    bool is_cancelled = false;
+    {
+      const current_device_scope current(device);
+      try {
+        device.require_usable();
+        enqueue();
+      } catch (const nothing_enqueued& e) {
+        failure = e;
+        is_cancelled = true;
+      } catch (...) {
+        failure = current_error();
+      }
+    }
+    if (is_cancelled) {
+      recorder.cancel();
+      throw error(*failure);
     }
     try {
       ticket_ = recorder.commit(failure).ticket;
     } catch (...) {
       // Without a loss, the work has ended.
-      if (stream().device().lost()) ticket_ = std::numeric_limits<std::uint64_t>::max();
+      if (device.lost()) ticket_ = std::numeric_limits<std::uint64_t>::max();
       throw;
     }
     if (failure) throw error(*failure);
@@ -74,9 +90,9 @@ class planner_launch final : public detail::deferred {
   std::uint64_t ticket_ = 0;
 };
 
-/// Allocates a block if there is memory for those of `spare_sizes`, too.
-block_ref allocate_beside(device_runtime& runtime, std::span<const std::size_t> spare_sizes,
-                          std::size_t bytes, stream_ref stream, allocation_tag tag) {
+/// Allocates a block if there is memory for those of its `spare_sizes`, too.
+block_ref allocate_beside(device_runtime& runtime, const planner_block& block, stream_ref stream) {
+  const auto& [bytes, spare_sizes, tag] = block;
   if (spare_sizes.empty()) return runtime.allocate_bytes(bytes, stream, tag);
   std::vector<std::size_t> sizes(spare_sizes.begin(), spare_sizes.end());
   sizes.push_back(bytes);
@@ -92,26 +108,25 @@ block_ref allocate_beside(device_runtime& runtime, std::span<const std::size_t> 
 
 }  // namespace
 
-block_ref written_block(lane_libraries& libraries, std::size_t bytes,
-                        std::span<const std::size_t> spare_sizes, allocation_tag tag,
-                        std::shared_ptr<const void> owner,
-                        const std::function<void(lane_libraries&, void*)>& write) {
+block_ref written_block(lane_libraries& libraries, const planner_block& block,
+                        const planner_work& work) {
   auto& runtime = libraries.runtime();
   const auto lane = libraries.get<planner_lane_of_lane>().owner;
-  auto launch = std::make_unique<planner_launch>(lane, std::move(owner));
-  block_ref block = allocate_beside(runtime, spare_sizes, bytes, lane->stream, tag);
+  if (work.prepare) work.prepare(lane->libraries);
+  auto launch = std::make_unique<planner_launch>(lane, work.owner);
+  block_ref target = allocate_beside(runtime, block, lane->stream);
   const auto end = [&] {
     detail::runtime_core::of(runtime)->reclaim_later(std::move(launch));
   };
   try {
-    launch->launch(block, [&] { write(lane->libraries, block.address()); });
+    launch->launch(target, [&] { work.enqueue(lane->libraries, target.address()); });
     launch->wait();
   } catch (...) {
     end();
     throw;
   }
   end();
-  return block;
+  return target;
 }
 
 }  // namespace sluice::operations

@@ -503,12 +503,6 @@ operations::inferred_run program_graph::infer(
   return {std::move(new_inference), std::move(calls)};
 }
 
-std::shared_ptr<const operations::uploaded_constants> program_graph::constants_on(
-    lane_libraries& libraries, const operations::program_inference& inferred,
-    const operations::folding& folded) const {
-  return host_constants_bytes_ == 0 ? nullptr : uploaded_.on(libraries, *this, inferred, folded);
-}
-
 std::string program_graph::name_of(std::uint32_t number) const {
   std::vector<const std::string*> views;  // the last one first
   for (; values_[number].kind == value_kind::view; number = values_[number].source) {

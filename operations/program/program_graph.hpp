@@ -101,12 +101,18 @@ class program_graph {
   [[nodiscard]] bool fits_batch(const operations::program_inference& alone) const noexcept;
   /// @throws error `invalid_argument` unless a run takes so many inputs and scalars
   void require_counts(std::size_t inputs, std::size_t scalars) const;
-  /// The copies of the constants on the host, on the device of a lane, with the results of the
-  /// steps `folded`. May take long.
-  /// @throws error as an allocation, a transfer and a step
-  [[nodiscard]] std::shared_ptr<const operations::uploaded_constants> constants_on(
+  /// The copies of the constants on the host, on the device of a runtime; nullptr if there are
+  /// none.
+  [[nodiscard]] std::shared_ptr<const operations::uploaded_constants> find_constants(
+      device_runtime& runtime) const {
+    return uploaded_.find(runtime);
+  }
+  /// Makes them, as `constants_on_devices::upload` states. May take long.
+  [[nodiscard]] std::shared_ptr<const operations::uploaded_constants> upload_constants(
       lane_libraries& libraries, const operations::program_inference& inferred,
-      const operations::folding& folded) const;
+      const operations::folding& folded, std::span<const std::size_t> spare_sizes) const {
+    return uploaded_.upload(libraries, *this, inferred, folded, spare_sizes);
+  }
   /// The size of these copies, in bytes.
   [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
   /// The size of a built program in host memory, with its constants there, in bytes.

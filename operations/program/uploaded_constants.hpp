@@ -5,6 +5,7 @@
 #include "operations/program/folding.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
+#include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/gpu_ref.hpp>
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 
 namespace sluice::detail {
@@ -25,14 +27,18 @@ namespace sluice::operations {
 /// that own this object need not record them.
 class uploaded_constants {
  public:
-  /// Allocates memory and brings the constants there, on a stream that the lane keeps for this.
-  /// Waits for the device. Then computes the steps `folded`.
+  /// Allocates memory, brings the constants there and computes the steps `folded`, as one launch on
+  /// a stream that the lane keeps for this. Waits for the device.
+  /// @param spare_sizes see `planner_block`
   /// @throws error as an allocation, a transfer and a step
   uploaded_constants(const detail::program_graph& graph, const program_inference& inferred,
-                     const folding& folded, lane_libraries& libraries);
+                     const folding& folded, lane_libraries& libraries,
+                     std::span<const std::size_t> spare_sizes);
 
   [[nodiscard]] void* address() const noexcept { return block_.address(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
+  /// The steps whose results are there.
+  [[nodiscard]] const folding& folded() const noexcept { return folded_; }
   /// A copy of a constant in another order; nullptr if there is none.
   [[nodiscard]] std::shared_ptr<const constant_copy> find_copy(const constant_copy_key& key) const {
     return copies_.find(key);
@@ -46,6 +52,7 @@ class uploaded_constants {
   }
 
  private:
+  folding folded_;
   block_ref block_;
   mutable constant_copies copies_;
 };
@@ -53,12 +60,16 @@ class uploaded_constants {
 /// The copies of one program on all devices where an executable uses them. Thread-safe.
 class constants_on_devices {
  public:
-  /// The copies on the device of a lane; made if there are none.
-  /// @throws error as `uploaded_constants`
-  [[nodiscard]] std::shared_ptr<const uploaded_constants> on(lane_libraries& libraries,
-                                                             const detail::program_graph& graph,
-                                                             const program_inference& inferred,
-                                                             const folding& folded);
+  /// The copies on the device of a runtime; nullptr if there are none.
+  [[nodiscard]] std::shared_ptr<const uploaded_constants> find(device_runtime& runtime);
+  /// Makes the copies on the device of a lane, with the results of the steps `folded`. Without
+  /// these if they cannot be computed now, for example because there is no memory for them beside
+  /// `spare_sizes`: then each run computes the steps, and answers with what a step fails with.
+  /// @throws error as an allocation and a transfer
+  [[nodiscard]] std::shared_ptr<const uploaded_constants> upload(
+      lane_libraries& libraries, const detail::program_graph& graph,
+      const program_inference& inferred, const folding& folded,
+      std::span<const std::size_t> spare_sizes);
 
  private:
   std::mutex mutex_;
