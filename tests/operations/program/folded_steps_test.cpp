@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps whose operands are all constants of the host are computed once.
+#include "operations/program/folding.hpp"
+#include "operations/program/program_graph.hpp"
 #include "tests/operations/program/programs.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -7,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,7 +63,7 @@ class folded_steps : public programs {
 };
 
 TEST_P(folded_steps, are_computed_once_for_all_shapes) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
   program_builder p;
   const auto x = p.input("x");
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
@@ -77,7 +80,7 @@ TEST_P(folded_steps, are_computed_once_for_all_shapes) {
 }
 
 TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_on_it) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
   program_builder p;
   const auto on_device = alone(sluice::upload{.values = {std::vector<float>{1, 2, 3}, extents{3}}});
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
@@ -93,8 +96,21 @@ TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_o
   EXPECT_EQ(computed, 6);
 }
 
+// Other launches may write a tensor between two runs.
+TEST_P(folded_steps, read_no_tensors) {
+  const auto c = numbers({5});
+  program_builder p;
+  const auto squares = p.add("squares", multiply(c, c));
+  const auto program = std::move(p).build({p.add("sum", add(p.input("x"), squares))});
+  for (int i = 0; i < 3; ++i) {
+    (void)alone(sluice::upload{.values = get(numbers({5})), .y = c});
+    const auto x = numbers({5});
+    const auto expected = alone(add(x, alone(multiply(c, c))));
+    EXPECT_EQ(bits(results_of({program, {x}})[0]), bits(expected));
+  }
+}
+
 TEST_P(folded_steps, are_no_commands_of_runs) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
   const auto on_host_numbers = get(numbers({3}));
   const auto build = [&](bool folds) {
     program_builder p;
@@ -102,7 +118,8 @@ TEST_P(folded_steps, are_no_commands_of_runs) {
     const auto c = folds ? p.constant("c", on_host_numbers) : p.input("c");
     const auto twice = p.add("twice", affine{.x = c, .factor = 2});
     const auto square = p.add("square", multiply(twice, twice));
-    return std::move(p).build({p.add("sum", add(x, square))}, {.fuse = false});
+    return std::move(p).build({p.add("sum", add(x, square))},
+                              {.capture = capture_policy::never, .fuse = false});
   };
   const auto input = numbers({4, 3});
   const auto spec = tensor_spec::of(input);
@@ -115,9 +132,85 @@ TEST_P(folded_steps, are_no_commands_of_runs) {
             bits(results_of({other, {input, on_host_numbers}})[0]));
 }
 
+TEST_P(folded_steps, belong_to_captured_runs) {
+  const auto c = get(numbers({100}));
+  for (const auto capture : {capture_policy::at_prepare, capture_policy::automatic}) {
+    program_builder p;
+    const auto x = p.input("x");
+    const auto root = p.add("root", exp(p.constant("c", c)));
+    auto value = p.add("sum", add(x, root));
+    for (int i = 0; i < 4; ++i) value = p.add("soft", softmax{.x = value});
+    const auto program = std::move(p).build({value}, {.capture = capture, .fuse = false});
+    for (int i = 0; i < 12; ++i) {
+      const auto input = numbers({7, 100});
+      auto expected = alone(add(input, alone(exp(alone(sluice::upload{.values = c})))));
+      for (int k = 0; k < 4; ++k) expected = alone(softmax{.x = expected});
+      EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(expected));
+    }
+  }
+}
+
+TEST_P(folded_steps, belong_to_runs_that_are_launched_together) {
+  const auto c = get(numbers({30}));
+  program_builder p;
+  const auto root = p.add("root", exp(p.constant("c", c)));
+  const auto y = p.add("sum", add(p.input("x", per_request), root));
+  const auto program = std::move(p).build({y}, {.max_in_batch = 4, .fuse = false});
+  const auto expected_root = alone(exp(alone(sluice::upload{.values = c})));
+  std::vector<tensor> inputs;
+  std::vector<pending<tensors>> answers;
+  for (int i = 0; i < 11; ++i) inputs.push_back(numbers({2, 30}));
+  for (const auto& x : inputs) {
+    answers.push_back(submit(test_executor(), sluice::run{program, {x}}));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(bits(wait(test_executor(), answers[i])[0]),
+              bits(alone(add(inputs[i], expected_root))));
+  }
+}
+
+// What `fold` finds, without a device.
+TEST(steps_to_fold, have_kernels_alone_on_a_gpu) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto matrix = p.constant("matrix", host_tensor(element_type::f32, {8, 8}));
+  const auto rows = p.constant("rows", host_tensor(element_type::i64, {4}));
+  const auto scaled = p.add("scaled", affine{.x = matrix, .factor = 3});
+  const auto product = p.add("product", gemm{.a = scaled, .b = matrix});
+  const auto activated =
+      p.add("activated", gemm{.a = matrix, .b = matrix, .activation = activation::relu});
+  const auto found = p.add(
+      "found", gather{.x = matrix, .indices = rows, .out_of_range = out_of_range_policy::error});
+  const auto clamped = p.add(
+      "clamped", gather{.x = scaled, .indices = rows, .out_of_range = out_of_range_policy::clamp});
+  const auto of_product = p.add("of_product", exp(product));
+  auto sum = x;
+  for (const auto& value :
+       {scaled, product, activated, found.slice(0, 0, 1), clamped.slice(0, 0, 1), of_product}) {
+    sum = p.add("sum", add(sum, value));
+  }
+  const auto program = std::move(p).build({sum});
+  const auto& graph = *program.graph();
+  const std::vector inputs{tensor_spec::row_major(element_type::f32, {8, 8})};
+  const auto run = graph.infer(inputs, {}, std::vector<operations::given_output>(1));
+  const auto names_on = [&](device_kind kind) {
+    std::vector<std::string> names;
+    for (const auto& step : operations::fold(graph, *run.shared, kind).steps) {
+      names.push_back(graph.steps()[step.number].name);
+    }
+    return names;
+  };
+  EXPECT_EQ(names_on(device_kind::host),
+            (std::vector<std::string>{"scaled", "product", "activated", "clamped", "of_product"}));
+  if (!descriptor_of(gemm{.activation = activation::relu}).makes_plans(device_kind::cuda)) {
+    GTEST_SKIP() << "this build has no operations of a GPU";
+  }
+  EXPECT_EQ(names_on(device_kind::cuda), (std::vector<std::string>{"scaled", "clamped"}));
+}
+
 // Other plans wait for the steps that are computed ahead.
 TEST_P(folded_steps, are_none_with_much_work) {
-  if (!on_host()) GTEST_SKIP() << "only a host device computes steps ahead";
+  if (!on_host()) GTEST_SKIP() << "the step has a function for the host alone";
   program_builder p;
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
   const auto twice = p.add("twice", counted_double{.x = c, .work = 1e9});
