@@ -409,7 +409,7 @@ TEST_P(programs, show_traces_when_their_steps_have_ended) {
   (void)run(traced, sluice::run{short_program, {numbers({64, 3})}});
   (void)run(traced, add(small(1), small(2)));
   (void)run(traced, sluice::run{long_program, {numbers({8})}});
-  // A host device computes the first step once, and packs the scale once.
+  // The first step is computed once, and its scale is packed once.
   program_builder r;
   const auto twice =
       r.add("twice", affine{.x = r.constant("c", get(numbers({8, 2}))), .factor = 2});
