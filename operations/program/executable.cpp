@@ -72,8 +72,9 @@ executable::executable(const program_graph& graph, const program_inference& infe
   } else {
     // Nothing may run in a capture.
     build(parts, capture_scope::is_open() ? unfolded(graph) : fold(graph, inferred, kind));
-    if (graph.host_constants_bytes() != 0)
+    if (graph.host_constants_bytes() != 0) {
       upload_constants(graph, inferred, parts.folded, libraries);
+    }
     if (constants_ && constants_->folded().steps.size() != parts.folded.steps.size()) {
       build(parts, constants_->folded());
       // Plans of the first attempt may belong to no action any more.

@@ -35,11 +35,11 @@ namespace {
 using operations::executable;
 using operations::program_inference;
 
-constexpr std::int64_t count = 37;
-
 /// "host:0" stands for the host device that presents itself as a GPU.
 class folded_launches : public executor_test {
  protected:
+  static constexpr std::int64_t elements = 37;
+
   void SetUp() override {
     sum_trace.reset();
     executor_test::SetUp();
@@ -62,19 +62,19 @@ class folded_launches : public executor_test {
     return runtime().statistics().bytes_outstanding;
   }
 
-  std::vector<float> numbers() { return random_values<float>(generator_, std::size_t{count}); }
+  std::vector<float> numbers() { return random_values<float>(generator_, std::size_t{elements}); }
   /// x + 2 · c
   template <sum_kind Kind = sum_kind::kernel>
   static program sum_with_twice(const std::vector<float>& c) {
     program_builder p;
     const auto x = p.input("x");
-    const auto constant = p.constant("c", host_tensor(c, {count}));
+    const auto constant = p.constant("c", host_tensor(c, {elements}));
     const auto twice = p.add("twice", traced_sum<Kind>{.a = constant, .b = constant});
     return std::move(p).build({p.add("sum", traced_sum<>{.a = x, .b = twice})},
                               {.capture = capture_policy::never, .fuse = false});
   }
   static std::shared_ptr<const program_inference> inferred(const program& what) {
-    const auto spec = tensor_spec::row_major(element_type::f32, {count});
+    const auto spec = tensor_spec::row_major(element_type::f32, {elements});
     return what.graph()
         ->infer(std::array{spec}, {}, std::vector<operations::given_output>(1))
         .shared;
@@ -83,7 +83,7 @@ class folded_launches : public executor_test {
     return {*what.graph(), *inferred(what), libraries};
   }
   executable executable_of(const program& what) { return executable_of(what, lane()); }
-  /// Runs a program of one input of `count` elements and at most one constant on the stream of a
+  /// Runs a program of one input of `elements` elements and at most one constant on the stream of a
   /// lane.
   std::vector<float> run_of(const executable& runs, lane_libraries& libraries,
                             const std::vector<float>& values) {
@@ -191,7 +191,7 @@ TEST_P(folded_launches, whose_second_step_fails_are_left_to_the_runs) {
   const auto c = numbers();
   program_builder p;
   const auto x = p.input("x");
-  const auto constant = p.constant("c", host_tensor(c, {count}));
+  const auto constant = p.constant("c", host_tensor(c, {elements}));
   const auto twice = p.add("twice", traced_sum<>{.a = constant, .b = constant});
   const auto three = p.add("three", traced_sum<>{.a = twice, .b = constant});
   const auto what = std::move(p).build({p.add("sum", traced_sum<>{.a = x, .b = three})},
@@ -236,7 +236,7 @@ TEST_P(folded_launches, on_a_gpu_are_few) {
   const auto c = numbers();
   program_builder p;
   const auto x = p.input("x");
-  const auto constant = p.constant("c", host_tensor(c, {count}));
+  const auto constant = p.constant("c", host_tensor(c, {elements}));
   auto value = constant;
   for (int i = 0; i < steps; ++i) value = p.add("sum", traced_sum<>{.a = value, .b = constant});
   const auto what = std::move(p).build({p.add("y", traced_sum<>{.a = x, .b = value})},

@@ -24,10 +24,10 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20U;
-
 class folded_memory : public programs {
  protected:
+  static constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+
   void SetUp() override {
     sum_trace.reset();
     programs::SetUp();
