@@ -4,6 +4,7 @@
 #include "operations/capture_scope.hpp"
 #include "operations/program/executable.hpp"
 #include "operations/program/program_graph.hpp"
+#include "runtime/seam.hpp"
 #include "tests/operations/executing.hpp"
 #include "tests/operations/program/traced_sum.hpp"
 #include "tests/support/expect_error.hpp"
@@ -35,6 +36,25 @@ namespace {
 using operations::executable;
 using operations::program_inference;
 
+/// A host device that presents itself as a GPU and counts the scopes in which it is current.
+class entered_gpu final : public pretended_gpu {
+ public:
+  using pretended_gpu::pretended_gpu;
+  [[nodiscard]] void* enter() noexcept override {
+    ++depth_;
+    return pretended_gpu::enter();
+  }
+  void leave(void* previous) noexcept override {
+    --depth_;
+    pretended_gpu::leave(previous);
+  }
+  /// Whether it is current for this thread.
+  [[nodiscard]] static bool is_entered() noexcept { return depth_ != 0; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
 /// "host:0" stands for the host device that presents itself as a GPU.
 class folded_launches : public executor_test {
  protected:
@@ -53,7 +73,7 @@ class folded_launches : public executor_test {
   std::shared_ptr<device> opened_device() override {
     auto host = open_host_device();
     if (!pretends()) return host;
-    return std::make_shared<pretended_gpu>(0, std::move(host));
+    return std::make_shared<entered_gpu>(0, std::move(host));
   }
   [[nodiscard]] static bool pretends() { return GetParam() == "host:0"; }
   lane_libraries& lane() { return *lane_; }
@@ -157,6 +177,23 @@ TEST_P(folded_launches, have_library_objects_of_the_planner_before_memory_is_tak
   EXPECT_EQ(launches, (std::vector<std::uint64_t>{launches_before, launches_before}));
   (void)executable_of(sum_with_twice(numbers()));
   EXPECT_EQ(sum_trace.prepared, 2) << "the lane keeps them";
+}
+
+// The exit of the process waits for such a call, and kernels need the current device.
+TEST_P(folded_launches, are_calls_of_libraries_on_the_current_device) {
+  if (!pretends()) GTEST_SKIP() << "launches on a host device are tasks";
+  bool is_entered = false;
+  bool is_call = false;
+  sum_trace.on_enqueue = [&] {
+    is_entered = entered_gpu::is_entered();
+    std::thread([&] { is_call = detail::library_call::running_elsewhere(); }).join();
+  };
+  const auto runs = executable_of(sum_with_twice(numbers()));
+  EXPECT_TRUE(is_entered);
+  EXPECT_TRUE(is_call);
+  EXPECT_FALSE(entered_gpu::is_entered());
+  std::thread([&] { is_call = detail::library_call::running_elsewhere(); }).join();
+  EXPECT_FALSE(is_call);
 }
 
 TEST_P(folded_launches, are_those_of_operations_that_the_planner_can_enqueue) {
