@@ -35,7 +35,6 @@ std::shared_ptr<std::vector<std::byte>> gathered_constants(const detail::program
 /// The launch that writes the block. It may outlive the call that waits for it, if the device is
 /// lost.
 struct upload_launch {
-  std::shared_ptr<std::vector<std::byte>> gathered{};
   std::shared_ptr<host_transfer> transfer{};
   folded_launches steps;
 };
@@ -53,15 +52,13 @@ uploaded_constants::uploaded_constants(const detail::program_graph& graph,
                                        lane_libraries& libraries,
                                        std::span<const std::size_t> spare_sizes)
     : folded_(folded) {
-  const auto work = std::make_shared<upload_launch>(upload_launch{
-      .gathered = gathered_constants(graph), .steps = folded_launches(folded, graph, inferred)});
+  const auto work = std::make_shared<upload_launch>(
+      upload_launch{.steps = folded_launches(folded, graph, inferred)});
   const auto prepare = [&](lane_libraries& own_libraries) {
     work->steps.prepare(own_libraries);
-    auto gathered = std::exchange(work->gathered, nullptr);
-    const auto bytes = gathered->size();
-    auto* const first = gathered->data();
-    work->transfer =
-        host_transfer::upload(own_libraries.stream(), {std::move(gathered), first}, bytes);
+    const auto gathered = gathered_constants(graph);
+    work->transfer = host_transfer::upload(own_libraries.stream(), {gathered, gathered->data()},
+                                           gathered->size());
   };
   const auto enqueue = [&](lane_libraries& own_libraries, void* address) {
     auto* const memory = static_cast<std::byte*>(address);
