@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace sluice::operations {
