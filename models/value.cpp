@@ -94,7 +94,7 @@ value value::unsqueeze(std::size_t axis) const {
   std::copy_backward(shape.begin() + axis, shape.end() - 1, shape.data() + shape.size());
   shape[axis] = 1;
   if (state_->known) return reshape(shape);
-  return view(in_program().unsqueeze(axis), state_->layout.reshape(shape));
+  return view([axis](const auto& x) { return x.unsqueeze(axis); }, state_->layout.reshape(shape));
 }
 
 }  // namespace sluice::models

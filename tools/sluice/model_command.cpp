@@ -118,9 +118,9 @@ void run(const CLI::App& command, const model_options& options) {
     io::draw_bar_chart(profile_chart(*profile, options.model)).save(options.chart);
 
   if (options.json) {
-    auto json = report_json(report);
-    if (profile) json["profile"] = profile_json(*profile);
-    print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+    auto document = report_json(report);
+    if (profile) document["profile"] = profile_json(*profile);
+    print(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   } else {
     print(report_text(report) + (profile ? profile_text(*profile) : std::string()));
   }

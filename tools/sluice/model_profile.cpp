@@ -70,7 +70,7 @@ spread measure_program(session& current, const model_program& compiled,
                        const std::vector<tensor>& inputs, std::size_t runs) {
   std::vector<double> figures;
   for (std::size_t i = 0; i < runs_before_program + runs; ++i) {
-    run request{.what = compiled.program};
+    sluice::run request{.what = compiled.program};
     for (const auto& x : inputs) request.inputs.emplace_back(x);
     (void)current.ask<tensors>(current.device().programs(), std::move(request));
     const auto time = microseconds(current.take_run_time());
@@ -93,7 +93,7 @@ std::vector<spread> measure_steps(session& current, const model_steps& steps,
     for (std::size_t i = 0; i < inputs.size(); ++i) values.emplace(i, inputs[i]);
     for (std::size_t i = 0; i < steps.steps.size(); ++i) {
       const auto& step = steps.steps[i];
-      run request{.what = step.what};
+      sluice::run request{.what = step.what};
       for (const auto value : step.inputs) request.inputs.emplace_back(values.at(value));
       auto results = current.ask<tensors>(current.device().programs(), std::move(request));
       const auto time = microseconds(current.take_run_time());
