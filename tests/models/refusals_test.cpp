@@ -13,9 +13,9 @@
 namespace sluice::test {
 namespace {
 
-using specs = std::map<std::string, tensor_spec>;
+using named_specs = std::map<std::string, tensor_spec>;
 
-specs of_x() {
+named_specs of_x() {
   return {{"x", tensor_spec::row_major(element_type::f32, {2, 3})}};
 }
 

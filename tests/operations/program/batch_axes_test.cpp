@@ -20,7 +20,7 @@
 namespace sluice::test {
 namespace {
 
-using value = program_value;
+using step_value = program_value;
 using axes = run_axes_of_inputs;
 
 class batch_proofs : public programs {
@@ -31,11 +31,11 @@ class batch_proofs : public programs {
     element_type type = element_type::f32;
     int most = 0;
   };
-  using adding = std::function<value(program_builder&, const std::vector<value>&)>;
+  using adding = std::function<step_value(program_builder&, const std::vector<step_value>&)>;
 
   static program build(const std::vector<drawn_input>& inputs, const adding& add) {
     program_builder p;
-    std::vector<value> values;
+    std::vector<step_value> values;
     for (const auto& input : inputs) {
       values.push_back(p.input("x" + std::to_string(values.size()), input.type, input.shape));
     }
@@ -103,33 +103,36 @@ class batch_proofs : public programs {
 
 TEST_P(batch_proofs, follow_views_that_state_the_extents_of_one_run) {
   const auto copied = [](const auto& view) {
-    return [view](program_builder& p, const std::vector<value>& x) {
+    return [view](program_builder& p, const std::vector<step_value>& x) {
       return p.add(strided_copy{.x = view(x[0])});
     };
   };
-  expect_axis(0, {{{1, 12}}}, copied([](const value& x) { return x.reshape({1, 3, 4}); }));
-  expect_axis(0, {{{1, 3, 4}}}, copied([](const value& x) { return x.reshape({12}); }));
-  expect_axis(0, {{{2, 12}}}, copied([](const value& x) { return x.reshape({2, 3, 4}); }));
-  expect_axis(0, {{{2, 12}}}, copied([](const value& x) { return x.reshape({6, 4}); }));
-  expect_axis(0, {{{2, 12}}}, copied([](const value& x) { return x.reshape({6, -1}); }));
-  expect_axis(1, {{{3, 2, 4}, 1}}, copied([](const value& x) { return x.reshape({3, 8}); }));
-  expect_axis(1, {{{1, 5, 4}}}, copied([](const value& x) { return x.permute({2, 0, 1}); }));
-  expect_axis(0, {{{1, 5}}}, copied([](const value& x) { return x.select(0, 0); }));
-  expect_axis(1, {{{1, 5}}}, copied([](const value& x) { return x.unsqueeze(0); }));
-  expect_axis(0, {{{1, 5}}}, copied([](const value& x) { return x.unsqueeze(2); }));
-  expect_axis(0, {{{2, 5}}}, copied([](const value& x) { return x.select(1, 3); }));
-  expect_axis(0, {{{2, 5}}}, copied([](const value& x) { return x.slice(0, 1, 2); }));
-  expect_axis(0, {{{4, 5}}}, copied([](const value& x) { return x.slice(0, 1, 4, 2); }));
-  expect_axis(1, {{{2, 5}}}, copied([](const value& x) { return x.broadcast_to({3, 2, 5}); }));
-  expect_axis(0, {{{1, 1, 5}}}, copied([](const value& x) { return x.broadcast_to({1, 4, 5}); }));
+  expect_axis(0, {{{1, 12}}}, copied([](const step_value& x) { return x.reshape({1, 3, 4}); }));
+  expect_axis(0, {{{1, 3, 4}}}, copied([](const step_value& x) { return x.reshape({12}); }));
+  expect_axis(0, {{{2, 12}}}, copied([](const step_value& x) { return x.reshape({2, 3, 4}); }));
+  expect_axis(0, {{{2, 12}}}, copied([](const step_value& x) { return x.reshape({6, 4}); }));
+  expect_axis(0, {{{2, 12}}}, copied([](const step_value& x) { return x.reshape({6, -1}); }));
+  expect_axis(1, {{{3, 2, 4}, 1}}, copied([](const step_value& x) { return x.reshape({3, 8}); }));
+  expect_axis(1, {{{1, 5, 4}}}, copied([](const step_value& x) { return x.permute({2, 0, 1}); }));
+  expect_axis(0, {{{1, 5}}}, copied([](const step_value& x) { return x.select(0, 0); }));
+  expect_axis(1, {{{1, 5}}}, copied([](const step_value& x) { return x.unsqueeze(0); }));
+  expect_axis(0, {{{1, 5}}}, copied([](const step_value& x) { return x.unsqueeze(2); }));
+  expect_axis(0, {{{2, 5}}}, copied([](const step_value& x) { return x.select(1, 3); }));
+  expect_axis(0, {{{2, 5}}}, copied([](const step_value& x) { return x.slice(0, 1, 2); }));
+  expect_axis(0, {{{4, 5}}}, copied([](const step_value& x) { return x.slice(0, 1, 4, 2); }));
+  expect_axis(1, {{{2, 5}}}, copied([](const step_value& x) { return x.broadcast_to({3, 2, 5}); }));
+  expect_axis(0, {{{1, 1, 5}}}, copied([](const step_value& x) {
+                return x.broadcast_to({1, 4, 5});
+              }));
   const auto mixed = [&](const extents& shape, const auto& view) {
     expect_mixed("mixes the runs", {{shape}}, copied(view));
   };
-  mixed({4, 5}, [](const value& x) { return x.slice(0, 0, 2); });
-  mixed({4, 5}, [](const value& x) { return x.slice(0, 1); });
-  mixed({4, 5}, [](const value& x) { return x.select(0, 2); });
-  mixed({3, 3, 4}, [](const value& x) { return x.permute({1, 0, 2}).slice(1, 0, 2); });
-  expect_mixed("reshape", {{{3, 2}, 1}}, copied([](const value& x) { return x.reshape({6}); }));
+  mixed({4, 5}, [](const step_value& x) { return x.slice(0, 0, 2); });
+  mixed({4, 5}, [](const step_value& x) { return x.slice(0, 1); });
+  mixed({4, 5}, [](const step_value& x) { return x.select(0, 2); });
+  mixed({3, 3, 4}, [](const step_value& x) { return x.permute({1, 0, 2}).slice(1, 0, 2); });
+  expect_mixed("reshape", {{{3, 2}, 1}},
+               copied([](const step_value& x) { return x.reshape({6}); }));
 }
 
 TEST_P(batch_proofs, follow_steps_that_move_the_axis) {
