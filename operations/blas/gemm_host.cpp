@@ -182,7 +182,10 @@ void compute_gemm_epilogue(const operations::gemm_epilogue_call& call,
   const operations::epilogue_addresses addresses{launch.get<void>(&gemm::c),
                                                  launch.get<const void>(&gemm::bias),
                                                  launch.get<const void>(&gemm::residual)};
-  if (!p.multiplies) return compute_epilogue(call.epilogue, addresses);
+  if (!p.multiplies) {
+    if (!call.epilogue.is_empty()) compute_epilogue(call.epilogue, addresses);
+    return;
+  }
   multiply_all(p, launch, {&call.epilogue, addresses});
 }
 

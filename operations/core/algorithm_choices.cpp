@@ -7,7 +7,7 @@
 namespace sluice::operations {
 
 algorithm_choices& algorithm_choices::of_process() {
-  static auto* const choices = new algorithm_choices(disk_cache::of_user());
+  static auto* const choices = new algorithm_choices(disk_cache::of_user("algorithms"));
   return *choices;  // never destroyed: a planner may outlive static objects
 }
 
@@ -16,6 +16,7 @@ std::optional<std::uint32_t> algorithm_choices::find(const std::string& subject)
     const std::lock_guard lock(mutex_);
     const auto found = choices_.find(subject);
     if (found != choices_.end()) return found->second;
+    if (choices_.size() == max_choices) return 0;
   }
   // The disk is read without the lock, so two threads may do so.
   const auto bytes = files_.find(subject);
@@ -40,7 +41,7 @@ std::uint32_t algorithm_choices::insert(const std::string& subject, std::uint32_
   const std::lock_guard lock(mutex_);
   if (choices_.size() < max_choices) return choices_.try_emplace(subject, choice).first->second;
   const auto found = choices_.find(subject);
-  return found == choices_.end() ? choice : found->second;
+  return found == choices_.end() ? 0 : found->second;
 }
 
 }  // namespace sluice::operations

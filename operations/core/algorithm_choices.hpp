@@ -20,7 +20,7 @@ namespace sluice::operations {
 /// measured is also kept on disk, for later processes. Thread-safe.
 class algorithm_choices {
  public:
-  /// The largest number of choices in memory. Further ones are not kept.
+  /// The largest number of choices in memory. Further calls have the algorithm number 0.
   static constexpr std::size_t max_choices = 16384;
 
   explicit algorithm_choices(disk_cache files) : files_(std::move(files)) {}
@@ -33,6 +33,7 @@ class algorithm_choices {
   std::uint32_t keep(const std::string& subject, std::uint32_t choice, bool is_measured);
 
  private:
+  /// Adds a choice unless there is one. Returns the one that holds.
   [[nodiscard]] std::uint32_t insert(const std::string& subject, std::uint32_t choice);
 
   const disk_cache files_;

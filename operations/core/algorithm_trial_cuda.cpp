@@ -18,6 +18,8 @@ namespace sluice::cuda {
 namespace {
 
 constexpr int rounds = 3;
+constexpr int max_attempts = 3;  // of one measurement
+constexpr float unknown_time = std::numeric_limits<float>::infinity();
 constexpr float measured_time = 0.5;      // of one algorithm in one round, in milliseconds
 constexpr float max_time_of_call = 5;     // in milliseconds
 constexpr unsigned time_to_enqueue = 20;  // one call, in microseconds
@@ -26,21 +28,28 @@ constexpr float needed_gain = 0.98F;  // the time of a better algorithm, relativ
 /// An event with timing.
 class timing_event {
  public:
-  timing_event() { check(cudaEventCreate(&event_)); }
+  explicit timing_event(const device& device) : device_(device) { check(cudaEventCreate(&event_)); }
   timing_event(const timing_event&) = delete;
   timing_event& operator=(const timing_event&) = delete;
-  ~timing_event() { (void)cudaEventDestroy(event_); }
+  ~timing_event() {
+    if (!device_.lost()) (void)cudaEventDestroy(event_);  // after a loss, the driver may block
+  }
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream)); }
-  /// Waits until what was recorded has ended, without holding a lock of the driver.
-  void wait(const device& device) const {
+  /// Waits until what was recorded has ended, without holding a lock of the driver. False if that
+  /// takes more than a second.
+  [[nodiscard]] bool wait() const {
     constexpr std::chrono::microseconds pause{20};
-    while (true) {
-      const auto status = cudaEventQuery(event_);
-      if (status != cudaErrorNotReady) return check(status);
-      if (device.lost())
+    constexpr std::chrono::seconds limit{1};
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < limit) {
+      if (device_.lost())
         throw error(errc::device_lost, "a trial of algorithms: the device is lost");
+      const auto status = cudaEventQuery(event_);
+      if (status == cudaSuccess) return true;
+      if (status != cudaErrorNotReady) check(status);
       std::this_thread::sleep_for(pause);
     }
+    return false;
   }
   /// The time between two records, in milliseconds.
   [[nodiscard]] static float between(const timing_event& begin, const timing_event& end) {
@@ -50,6 +59,7 @@ class timing_event {
   }
 
  private:
+  const device& device_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -85,14 +95,15 @@ bool becomes_idle(const algorithm_selection& algorithms) {
 class measured_calls {
  public:
   measured_calls(lane_libraries& libraries, const enqueue_algorithm& enqueue)
-      : device_(libraries.runtime().device()),
-        stream_(reinterpret_cast<cudaStream_t>(libraries.stream().native())),
-        enqueue_(enqueue) {}
+      : stream_(reinterpret_cast<cudaStream_t>(libraries.stream().native())),
+        enqueue_(enqueue),
+        begin_(libraries.runtime().device()),
+        end_(libraries.runtime().device()) {}
 
   /// The time that the GPU takes for `calls` calls, in milliseconds. Infinite if the library does
-  /// not take them. The GPU begins after all of them have been enqueued, since short kernels would
-  /// otherwise wait for the processor.
-  [[nodiscard]] float time_of(std::size_t algorithm, int calls) {
+  /// not take them; nothing if they do not end. The GPU begins after all of them have been
+  /// enqueued, since short kernels would otherwise wait for the processor.
+  [[nodiscard]] std::optional<float> time_of(std::size_t algorithm, int calls) {
     check(static_cast<cudaError_t>(
         operations::launch_pause(time_to_enqueue * static_cast<unsigned>(calls),
                                  reinterpret_cast<native_stream*>(stream_))));
@@ -100,42 +111,66 @@ class measured_calls {
     bool is_taken = true;
     for (int i = 0; i < calls && is_taken; ++i) is_taken = enqueue_(algorithm);
     end_.record(stream_);
-    end_.wait(device_);
-    return is_taken ? timing_event::between(begin_, end_) : std::numeric_limits<float>::infinity();
+    if (!end_.wait()) return std::nullopt;
+    return is_taken ? timing_event::between(begin_, end_) : unknown_time;
   }
 
  private:
-  const device& device_;
   cudaStream_t stream_;
   const enqueue_algorithm& enqueue_;
   timing_event begin_;
   timing_event end_;
 };
 
+/// The number of the fastest algorithm, or nothing.
+std::optional<std::size_t> measure(lane_libraries& libraries, std::size_t count,
+                                   const enqueue_algorithm& enqueue) {
+  const auto& algorithms = libraries.algorithms();
+  if (!becomes_idle(algorithms)) return std::nullopt;
+  measured_calls calls(libraries, enqueue);
+  std::vector<float> least(count, unknown_time);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!calls.time_of(i, 1)) return std::nullopt;  // loads its kernels
+    const auto time = calls.time_of(i, 1);
+    if (!time) return std::nullopt;
+    least[i] = *time;
+    if (least[0] > max_time_of_call) return std::nullopt;
+  }
+  constexpr float most_calls = 16;
+  const auto repetitions =
+      static_cast<int>(std::clamp(measured_time / std::max(least[0], 0.001F), 2.0F, most_calls));
+  std::vector<std::size_t> candidates;  // others take many times as long as the first one
+  for (std::size_t i = 0; i < count; ++i) {
+    if (least[i] <= 2 * least[0]) candidates.push_back(i);
+  }
+  std::fill(least.begin(), least.end(), unknown_time);
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto i : candidates) {
+      for (int attempt = 0;; ++attempt) {
+        if (attempt == max_attempts || !becomes_idle(algorithms)) return std::nullopt;
+        const auto time = calls.time_of(i, repetitions);
+        if (!time) return std::nullopt;
+        if (!algorithms.is_idle()) continue;  // something else may have taken a part of it
+        least[i] = std::min(least[i], *time);
+        break;
+      }
+    }
+  }
+  const auto best = std::min_element(least.begin(), least.end());
+  return *best <= needed_gain * least[0] ? static_cast<std::size_t>(best - least.begin()) : 0;
+}
+
 }  // namespace
 
 std::optional<std::size_t> fastest_algorithm(lane_libraries& libraries, std::size_t count,
                                              const enqueue_algorithm& enqueue) {
   if (count < 2) return 0;
-  measured_calls calls(libraries, enqueue);
-  (void)calls.time_of(0, 1);
-  const auto first = calls.time_of(0, 1);
-  if (!(first <= max_time_of_call)) return std::nullopt;
-  constexpr float most_calls = 16;
-  const auto repetitions =
-      static_cast<int>(std::clamp(measured_time / std::max(first, 0.001F), 2.0F, most_calls));
-  for (std::size_t i = 1; i < count; ++i) (void)calls.time_of(i, 1);
-  std::vector<float> least(count, std::numeric_limits<float>::infinity());
-  for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!becomes_idle(libraries.algorithms())) return std::nullopt;
-      // Another algorithm may be many times slower than the first one.
-      if (round != 0 && least[i] > 2 * least[0]) continue;
-      least[i] = std::min(least[i], calls.time_of(i, repetitions));
-    }
+  try {
+    return measure(libraries, count, enqueue);
+  } catch (...) {
+    libraries.runtime().device().require_usable();  // a loss is the better reason
+    throw;
   }
-  const auto best = std::min_element(least.begin(), least.end());
-  return *best <= needed_gain * least[0] ? static_cast<std::size_t>(best - least.begin()) : 0;
 }
 
 void fill_with_noise(void* address, std::size_t bytes, element_type type, stream_ref stream) {

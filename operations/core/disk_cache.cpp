@@ -4,10 +4,11 @@
 #include "operations/core/content_hash.hpp"
 
 #include <array>
-#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <system_error>
 #include <unistd.h>
@@ -30,13 +31,26 @@ std::uint64_t checksum_of(std::string_view origin, std::string_view bytes) noexc
   return content_hash().add(origin).add(bytes).value();
 }
 
+/// Writes to a file. Returns whether everything is written.
+bool write_all(int descriptor, const void* bytes, std::size_t size) noexcept {
+  const auto* next = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const auto written = write(descriptor, next, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    next += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
 }  // namespace
 
-disk_cache disk_cache::of_user() {
+disk_cache disk_cache::of_user(std::string_view kind) {
   if (const char* const folder = std::getenv("SLUICE_CACHE"); folder != nullptr) {
-    return *folder == '\0' ? disk_cache() : disk_cache(folder);
+    return *folder == '\0' ? disk_cache() : disk_cache(std::filesystem::path(folder) / kind);
   }
-  const std::filesystem::path name = "sluice";
+  const auto name = std::filesystem::path("sluice") / kind;
   if (const char* const folder = std::getenv("XDG_CACHE_HOME");
       folder != nullptr && *folder == '/') {
     return disk_cache(folder / name);
@@ -57,7 +71,9 @@ std::filesystem::path disk_cache::file_of(std::string_view origin) const {
 std::optional<std::vector<char>> disk_cache::find(std::string_view origin) const noexcept {
   if (folder_.empty()) return std::nullopt;
   try {
-    std::ifstream file(file_of(origin), std::ios::binary);
+    const auto path = file_of(origin);
+    if (!std::filesystem::is_regular_file(path)) return std::nullopt;  // a pipe would block
+    std::ifstream file(path, std::ios::binary);
     file_header header{};
     if (!file.read(reinterpret_cast<char*>(&header), sizeof header) || header.magic != magic ||
         header.origin_bytes != origin.size() || header.bytes > max_file_bytes) {
@@ -82,26 +98,25 @@ void disk_cache::keep(std::string_view origin, const std::vector<char>& bytes) c
     namespace files = std::filesystem;
     std::error_code failure;
     files::create_directories(folder_, failure);
+    const auto target = file_of(origin);
     std::size_t count = 0;
     for (auto entry = files::directory_iterator(folder_, failure);
-         !failure && entry != files::directory_iterator(); entry.increment(failure)) {
+         !failure && entry != files::directory_iterator() && !files::exists(target);
+         entry.increment(failure)) {
       if (++count == max_files) return;
     }
-    static std::atomic<unsigned> last{0};
-    const auto target = file_of(origin);
-    auto written = target;
-    written += "." + std::to_string(getpid()) + "." + std::to_string(++last) + ".tmp";
-    {
-      const file_header header{magic, origin.size(), bytes.size(),
-                               checksum_of(origin, {bytes.data(), bytes.size()})};
-      std::ofstream file(written, std::ios::binary | std::ios::trunc);
-      file.write(reinterpret_cast<const char*>(&header), sizeof header);
-      file.write(origin.data(), static_cast<std::streamsize>(origin.size()));
-      file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-      file.close();
-      if (file) files::rename(written, target, failure);
-      if (!file || failure) files::remove(written, failure);
-    }
+    // The name is new, and no link of that name is followed.
+    auto name = target.string() + ".XXXXXX";
+    const int descriptor = mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor < 0) return;
+    const file_header header{magic, origin.size(), bytes.size(),
+                             checksum_of(origin, {bytes.data(), bytes.size()})};
+    const bool is_written = write_all(descriptor, &header, sizeof header) &&
+                            write_all(descriptor, origin.data(), origin.size()) &&
+                            write_all(descriptor, bytes.data(), bytes.size());
+    const bool is_whole = close(descriptor) == 0 && is_written;
+    if (is_whole) files::rename(name, target, failure);
+    if (!is_whole || failure) files::remove(name, failure);
   } catch (...) {
     // The next process makes it again.
   }

@@ -17,15 +17,15 @@ namespace sluice::operations {
 /// good as none, and is replaced. Thread-safe: there is no state but the files.
 class disk_cache {
  public:
-  /// The largest number of files; none is written beyond it.
+  /// The largest number of files; none is added beyond it.
   static constexpr std::size_t max_files = 4096;
 
   /// No folder: nothing is kept.
   disk_cache() = default;
   explicit disk_cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  /// The folder of the user: `SLUICE_CACHE`, where an empty text stands for none, or else `sluice`
-  /// in `XDG_CACHE_HOME`, or else in `~/.cache`.
-  [[nodiscard]] static disk_cache of_user();
+  /// The folder `kind` in that of the user: `SLUICE_CACHE`, where an empty text stands for none, or
+  /// else `sluice` in `XDG_CACHE_HOME`, or else in `~/.cache`.
+  [[nodiscard]] static disk_cache of_user(std::string_view kind);
 
   /// The bytes that were made from `origin`, a text that says all that they depend on.
   [[nodiscard]] std::optional<std::vector<char>> find(std::string_view origin) const noexcept;

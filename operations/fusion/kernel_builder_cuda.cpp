@@ -132,7 +132,7 @@ class kernel_builder {
     thread_.join();
   }
 
-  const operations::disk_cache cache_ = operations::disk_cache::of_user();
+  const operations::disk_cache cache_ = operations::disk_cache::of_user("kernels");
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<key_type, std::shared_ptr<kernel_code>> codes_;

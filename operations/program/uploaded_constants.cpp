@@ -88,7 +88,8 @@ std::shared_ptr<const uploaded_constants> constants_on_devices::upload(
     lane_libraries& libraries, const detail::program_graph& graph,
     const program_inference& inferred, const folding& folded,
     std::span<const std::size_t> spare_sizes) {
-  // Another device does not wait meanwhile; this one has one planner.
+  // Another thread may have made them since the caller looked. Nobody waits for another device.
+  if (auto found = find(libraries.runtime())) return found;
   std::shared_ptr<const uploaded_constants> result;
   if (!folded.steps.empty()) {
     try {
@@ -105,7 +106,9 @@ std::shared_ptr<const uploaded_constants> constants_on_devices::upload(
   const auto serial = detail::runtime_core::of(libraries.runtime())->serial();
   const std::lock_guard lock(mutex_);
   std::erase_if(constants_, [](const auto& entry) { return entry.second.expired(); });
-  constants_[serial] = result;
+  auto& kept = constants_[serial];
+  if (auto found = kept.lock()) return found;
+  kept = result;
   return result;
 }
 

@@ -62,9 +62,10 @@ class constants_on_devices {
  public:
   /// The copies on the device of a runtime; nullptr if there are none.
   [[nodiscard]] std::shared_ptr<const uploaded_constants> find(device_runtime& runtime);
-  /// Makes the copies on the device of a lane, with the results of the steps `folded`. Without
-  /// these if they cannot be computed now, for example because there is no memory for them beside
-  /// `spare_sizes`: then each run computes the steps, and answers with what a step fails with.
+  /// The copies on the device of a lane, made if there are none, with the results of the steps
+  /// `folded`. Without these if they cannot be computed now, for example because there is no memory
+  /// for them beside `spare_sizes`: then each run computes the steps, and answers with what a step
+  /// fails with.
   /// @throws error as an allocation and a transfer
   [[nodiscard]] std::shared_ptr<const uploaded_constants> upload(
       lane_libraries& libraries, const detail::program_graph& graph,

@@ -82,7 +82,8 @@ struct gemm {
   }
 };
 
-/// The functions behind `gemm`: of one without bias, activation and residual, and of any.
+/// The functions behind `gemm`: of one without bias, activation and residual, and of any. Large
+/// ones of 16 bits have those of any.
 ///@{
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(operation_type<gemm>);
 [[nodiscard]] SLUICE_EXPORT const operation_descriptor& descriptor_of(const gemm& operation);

@@ -17,8 +17,8 @@ namespace sluice {
 
 /// Which algorithms of libraries the plans of a lane take.
 struct algorithm_selection {
-  algorithm_policy policy = algorithm_policy::proposed;
-  /// Whether nothing is in flight on the device, so that algorithms may be tried now. Null: they
+  algorithm_policy policy = algorithm_policy::proposed;  ///< of the service
+  /// Whether nothing of the service is in flight, so that algorithms may be tried now. Null: they
   /// are never tried, and only earlier choices are used.
   std::function<bool()> has_nothing_in_flight{};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/blas/cuda/product_trial.hpp"
 
+#include "operations/aligned.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
 #include "operations/core/algorithm_choices.hpp"
 #include "operations/core/algorithm_trial_cuda.hpp"
@@ -38,7 +39,7 @@ struct product_subject {
 };
 static_assert(std::has_unique_object_representations_v<product_subject>);
 
-/// Memory in place of the operands of products, behind a workspace.
+/// Memory in place of the operands of products, in front of a workspace.
 class trial_operands {
  public:
   trial_operands(const fused_key& key, const float8_factors& factors) {
@@ -59,7 +60,7 @@ class trial_operands {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::size_t bytes_of_factors() const noexcept { return bytes_of_factors_; }
   [[nodiscard]] std::size_t bytes_in_front_of_c() const noexcept { return c_; }
-  [[nodiscard]] fused_operands at(std::byte* memory) const noexcept {
+  [[nodiscard]] fused_operands addresses(std::byte* memory) const noexcept {
     const auto* const scale = reinterpret_cast<const float*>(memory + scale_);
     return {.first = memory + first_,
             .second = memory + second_,
@@ -73,13 +74,12 @@ class trial_operands {
  private:
   std::size_t add(std::int32_t type, std::int64_t rows, std::int64_t columns, std::int64_t leading,
                   std::int64_t distance, std::int64_t count) noexcept {
-    constexpr std::size_t alignment = 256;
     const auto position = bytes_;
     if (count == 0) return position;
     const auto elements = (count - 1) * distance + (columns - 1) * leading + rows;
     const auto bytes =
         static_cast<std::size_t>(elements) * size_of(static_cast<element_type>(type));
-    bytes_ += (bytes + alignment - 1) / alignment * alignment;
+    bytes_ += operations::aligned(bytes);
     return position;
   }
 
@@ -93,7 +93,7 @@ std::optional<std::size_t> measure(lane_libraries& libraries, const fused_key& k
                                    const float8_factors& factors,
                                    const std::vector<fused_product>& products) {
   const trial_operands operands(key, factors);
-  if (operands.bytes() > max_tried_bytes) return std::nullopt;
+  if (products.size() < 2 || operands.bytes() > max_tried_bytes) return std::nullopt;
   std::size_t workspace_bytes = 0;
   for (const auto& product : products) {
     workspace_bytes = std::max(workspace_bytes, product.workspace_bytes());
@@ -107,14 +107,20 @@ std::optional<std::size_t> measure(lane_libraries& libraries, const fused_key& k
     return std::nullopt;
   }
   auto* const memory = static_cast<std::byte*>(scratch.address());
-  const auto of_factors = operands.bytes_of_factors();
-  fill_with_noise(memory, of_factors, static_cast<element_type>(key.type), stream);
-  fill_with_noise(memory + of_factors, operands.bytes_in_front_of_c() - of_factors,
+  const auto factors_end = operands.bytes_of_factors();
+  fill_with_noise(memory, factors_end, static_cast<element_type>(key.type), stream);
+  fill_with_noise(memory + factors_end, operands.bytes_in_front_of_c() - factors_end,
                   static_cast<element_type>(key.c_type), stream);
   auto* const handle = libraries.get<cublas_handle>().get_lt();
   return fastest_algorithm(libraries, products.size(), [&](std::size_t i) {
-    return products[i].enqueue(handle, 1, 0, operands.at(memory), memory + operands.bytes(),
-                               reinterpret_cast<cudaStream_t>(stream.native()));
+    try {
+      return products[i].enqueue(handle, 1, 0, operands.addresses(memory),
+                                 memory + operands.bytes(),
+                                 reinterpret_cast<cudaStream_t>(stream.native()));
+    } catch (const error&) {
+      libraries.runtime().device().require_usable();
+      return false;  // the first one is taken, then
+    }
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/cuda/convolution_trial.hpp"
 
+#include "operations/aligned.hpp"
 #include "operations/core/algorithm_choices.hpp"
 #include "operations/core/algorithm_trial_cuda.hpp"
 #include "operations/dnn/convolution_functions.hpp"
@@ -23,6 +24,7 @@ namespace sluice::cuda {
 namespace {
 
 using operations::algorithm_choices;
+using operations::aligned;
 using operations::convolution_key;
 using operations::convolution_operands;
 
@@ -32,14 +34,11 @@ constexpr std::size_t max_workspace = std::size_t{256} << 20U;
 /// Operands up to this size, together, are convolved when a plan is made.
 constexpr std::size_t max_tried_bytes = std::size_t{256} << 20U;
 
+/// The most scratch memory of a plan that replaces one with less. Each lane keeps it.
+constexpr std::size_t max_tried_workspace = std::size_t{32} << 20U;
+
 /// How long plans are made for a trial. Each takes up to some tens of milliseconds.
 constexpr std::chrono::milliseconds max_planning_time{100};
-
-constexpr std::size_t operand_alignment = 256;
-
-std::size_t aligned(std::size_t bytes) noexcept {
-  return (bytes + operand_alignment - 1) / operand_alignment * operand_alignment;
-}
 
 /// Memory in place of the operands of a convolution.
 struct trial_layout {
@@ -95,6 +94,7 @@ class convolution_search {
     while (auto way = ways.next()) {
       if (layout_.end > max_tried_bytes || !require(way->workspace_bytes())) {
         if (try_require(scratch_, way->workspace_bytes())) {
+          if (must_change(ways.plan_number())) return run();
           return with_replacements(std::move(way), ways);
         }
         no_memory = error(errc::out_of_memory, "convolution: there is no memory for the workspace");
@@ -130,6 +130,13 @@ class convolution_search {
     if (status_ == CUDNN_STATUS_SUCCESS) return true;
     (void)cudaGetLastError();  // do not leave it to an unrelated later call
     return false;
+  }
+
+  /// Keeps a plan that is not measured as the choice. Returns whether another one has been kept.
+  [[nodiscard]] bool must_change(std::optional<std::uint32_t> number) {
+    if (!subject_ || choice_ || !number) return false;
+    choice_ = algorithm_choices::of_process().keep(*subject_, *number, false);
+    return choice_ != number;
   }
 
   [[nodiscard]] static way_list with_replacements(std::unique_ptr<convolution_way> way,
@@ -177,12 +184,16 @@ class convolution_search {
            std::chrono::steady_clock::now() - begin < max_planning_time) {
       auto plan = ways.next_plan_of_graph();
       if (plan == nullptr) return;
+      if (plan->workspace_bytes() > std::max(plans[0]->workspace_bytes(), max_tried_workspace)) {
+        continue;
+      }
       numbers.push_back(ways.plan_number().value());
       plans.push_back(std::move(plan));
     }
   }
   /// The fastest plan; nothing if there is no memory, or the device has other work.
   [[nodiscard]] std::optional<std::size_t> measure(const way_list& plans) {
+    if (plans.size() < 2) return std::nullopt;
     std::size_t workspace_bytes = 0;
     for (const auto& plan : plans) {
       workspace_bytes = std::max(workspace_bytes, plan->workspace_bytes());

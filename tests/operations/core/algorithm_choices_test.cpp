@@ -58,6 +58,16 @@ TEST_F(algorithm_choice, ignores_files_of_another_size) {
   EXPECT_FALSE(choices().find("another product"));
 }
 
+TEST_F(algorithm_choice, is_the_first_beyond_the_limit) {
+  algorithm_choices own{disk_cache()};
+  for (std::size_t i = 0; i < algorithm_choices::max_choices; ++i) {
+    EXPECT_EQ(own.keep("product " + std::to_string(i), 7, false), 7U);
+  }
+  EXPECT_EQ(own.keep("one too many", 3, true), 0U);
+  EXPECT_EQ(own.find("one too many"), 0U);
+  EXPECT_EQ(own.find("product 0"), 7U);
+}
+
 TEST_F(algorithm_choice, is_the_same_for_all_threads) {
   auto own = choices();
   constexpr std::uint32_t count = 8;

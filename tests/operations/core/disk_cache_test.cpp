@@ -5,6 +5,7 @@
 #include "tests/support/seed.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -103,6 +104,29 @@ TEST_F(disk_caches, are_shared_by_writers) {
   for (auto& thread : threads) thread.join();
   // Nothing else is left.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(disk_caches, read_no_pipe) {
+  const disk_cache cache(folder_);
+  ASSERT_EQ(mkfifo(cache.file_of("a").c_str(), 0600), 0);
+  EXPECT_FALSE(cache.find("a"));
+  const auto bytes = random_bytes(10);
+  cache.keep("a", bytes);
+  EXPECT_EQ(cache.find("a"), bytes);
+}
+
+TEST_F(disk_caches, replace_a_damaged_file_when_they_are_full) {
+  const disk_cache cache(folder_);
+  cache.keep("a", random_bytes(10));
+  replace(cache.file_of("a"), {});
+  for (std::size_t i = 1; i < disk_cache::max_files; ++i) {
+    replace(folder_ / std::to_string(i), {});
+  }
+  const auto bytes = random_bytes(10);
+  cache.keep("b", bytes);
+  EXPECT_FALSE(cache.find("b"));
+  cache.keep("a", bytes);
+  EXPECT_EQ(cache.find("a"), bytes);
 }
 
 TEST_F(disk_caches, may_have_no_folder) {
