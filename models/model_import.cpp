@@ -65,8 +65,12 @@ void require_fit(const model_value& input, element_type type, const extents& sha
 /// States whether requests to a program batch, and lets them if they do.
 void add_batches(std::span<const program_input> inputs, std::size_t values,
                  const model_options& options, model_program& compiled) {
+  if (options.max_in_batch < 2) {
+    compiled.batching.reason = "max_in_batch is " + std::to_string(options.max_in_batch);
+    return;
+  }
   compiled.batching = find_batching(compiled.program, values, inputs);
-  if (options.max_in_batch < 2 || !is_along_first(compiled.batching)) return;
+  if (!is_along_first(compiled.batching)) return;
   // Such runs are launched alone; see `per_request`. Executables for several would be made in vain.
   constexpr std::size_t most_tensors = 4;
   if (compiled.inputs.size() + compiled.outputs.size() > most_tensors) return;

@@ -250,8 +250,9 @@ resize_call infer_resize(const resize& op, inference& inference) {
         throw inference.refusal(op.x, "has the shape ", x.shape,
                                 ", but the mode area takes extents up to 2^31");
       }
+      // The extents along one axis may depend on those along the others.
+      if (!is_identity(axis) || op.policy != resize_policy::stretch) inference.couple(op.x, d);
       if (is_identity(axis)) continue;
-      inference.couple(op.x, d);
       call.dimensions[static_cast<std::size_t>(call.axis_count)] = d;
       call.axes[call.axis_count++] = axis;
     }

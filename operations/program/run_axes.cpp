@@ -72,6 +72,13 @@ class run_search {
     }
     return axis;
   }
+  /// Whether a value of several runs has other extents than that of one.
+  [[nodiscard]] bool has_other_extents(std::uint32_t value) const {
+    const auto one = alone_.values[value].layout.shape();
+    return std::any_of(several_.begin(), several_.end(), [&](const auto& several) {
+      return several.runs->values[value].layout.shape() != one;
+    });
+  }
   /// Whether the step of a value makes it, with elements.
   [[nodiscard]] static bool has_elements(const program_inference& runs, std::uint32_t value) {
     return runs.values[value].root != program_inference::located::nowhere &&
@@ -120,14 +127,22 @@ class run_search {
       });
     };
     std::vector<std::uint32_t> operands;  // those that vary
-    for (std::size_t i = 0; i < step.operands.size(); ++i) {
-      const auto operand = step.operands[i];
-      if (operand == program_graph::none || !states_[operand].varies || !is_read(i)) continue;
-      operands.push_back(operand);
-      for (const auto& several : several_) {
-        const auto coupled = several.runs->steps[step_number].uses[i].coupled;
-        if (((coupled >> states_[operand].axis) & 1U) != 0) refuse(step, operand);
+    const auto find_operands = [&](const auto& counts) {
+      for (std::size_t i = 0; i < step.operands.size(); ++i) {
+        const auto operand = step.operands[i];
+        if (operand == program_graph::none || !states_[operand].varies || !counts(i)) continue;
+        operands.push_back(operand);
+        for (const auto& several : several_) {
+          const auto coupled = several.runs->steps[step_number].uses[i].coupled;
+          if (((coupled >> states_[operand].axis) & 1U) != 0) refuse(step, operand);
+        }
       }
+    };
+    find_operands(is_read);
+    // A result may have the extents of an operand that is not read, as that of `gemm` without
+    // alpha.
+    if (operands.empty() && exists(number) && has_other_extents(number)) {
+      find_operands([](std::size_t) { return true; });
     }
     if (operands.empty()) return {};
     const bool needs_rule = policy_ == rule_policy::of_all;

@@ -238,7 +238,8 @@ TEST_P(model_batching, follows_recurrent_states) {
   g.constant("r", numbers(3 * 4 * 4), {1, 12, 4});
   g.node("GRU", {"x", "w", "r", "", "", "h"}, {"y", "h_out"}).with("hidden_size", 4);
   const auto made = g.make().program_for(
-      specs_of({{"x", random_tensor({6, 1, 5})}, {"h", random_tensor({1, 1, 4})}}));
+      specs_of({{"x", random_tensor({6, 1, 5})}, {"h", random_tensor({1, 1, 4})}}), {},
+      {.max_in_batch = 64});
   ASSERT_TRUE(made.batching) << made.batching.reason;
   EXPECT_EQ(made.batching.inputs, (axes{1, 1}));
   EXPECT_EQ(made.batching.outputs, (std::vector<std::size_t>{2, 1}));
@@ -272,7 +273,8 @@ TEST_P(model_batching, is_an_option) {
   g.node("Neg", {"x"}, {"y"});
   for (const auto& options : {model_options{}, model_options{.max_in_batch = 0}}) {
     const auto made = made_of(g, {1, 3}, options);
-    EXPECT_TRUE(made.batching);
+    EXPECT_FALSE(made.batching);
+    EXPECT_NE(made.batching.reason.find("max_in_batch"), std::string::npos);
     EXPECT_EQ(made.max_in_batch, 1U);
   }
   EXPECT_EQ(made_of(g, {1, 3}, {.max_in_batch = 7}).max_in_batch, 7U);

@@ -64,7 +64,7 @@ struct model_program {
   std::vector<tensor_spec> results{};  ///< properties of the outputs
   model_cost cost{};                   ///< of one run
   /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
-  /// proves it, or why there is no batch, with the name of the node.
+  /// proves it, or why there is no batch: the name of the node, or that of the option.
   batch_axes batching{};
   /// The largest number of runs that a GPU computes together. 1 if `batching` has a reason, an
   /// input or an output has the requests along another axis than 0, there are more than four inputs

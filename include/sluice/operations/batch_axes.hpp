@@ -35,12 +35,13 @@ struct batch_axes {
 ///     const auto proof = find_batch_axes(classifier, {{image}}, {{0}});
 ///     if (proof) fast = classifier.with_batches(proof, 64);
 ///
-/// It is proved from the steps, and not from shapes alone: each operation of sluice has a rule that
-/// says which axes its results carry unmixed, and where. An operation without a rule, as one of
-/// your own, mixes all of them. Views are those of one run each: `reshape({1, 80})` in a program
+/// It is proved from the steps, and not from shapes alone: each operation of sluice states which
+/// axes it mixes, and has a rule for the axis of its results. An operation without a rule, as one
+/// of your own, mixes all axes. Views are those of one run each: `reshape({1, 80})` in a program
 /// whose runs have 80 numbers each is a view of any number of runs. The program is also worked out
-/// for one, two and three runs, and each shape must be the one that the rule says. Nothing is
-/// computed.
+/// for one, two and three runs, and each shape must agree with the rule. Nothing is computed.
+///
+/// The proof is for runs with inputs of these properties.
 /// @throws error `invalid_argument` if the number of `inputs` or `axes` is not that of the program,
 /// an input has no such axis, or the program takes scalars
 /// @throws error what a step refuses for one run, with its name

@@ -280,8 +280,9 @@ class SLUICE_EXPORT program {
   /// The program in words: one line for each input, scalar, constant and step, and one for the
   /// outputs. Of the parameters of a step only those are shown that a run gives.
   [[nodiscard]] std::string text() const;
-  /// The same program with inputs per request: those of which `axes` has an axis. See
-  /// `find_batch_axes`, which proves that its runs can be computed together.
+  /// The same program with inputs per request: those of which `axes` has an axis. `axes` is what
+  /// `find_batch_axes` has proved for this program. A run with inputs of other properties is
+  /// refused if a step mixes its runs, as `per_request` states.
   /// @throws error `invalid_argument` if runs cannot be computed together, an input or an output
   /// has them along another axis than 0, or `max_in_batch` is not from 2 to 128
   [[nodiscard]] program with_batches(const batch_axes& axes, std::size_t max_in_batch) const;

@@ -101,6 +101,44 @@ class batch_proofs : public programs {
   }
 };
 
+/// Such a result has the extents of A, which is not read.
+TEST_P(batch_proofs, follow_results_of_operands_that_are_not_read) {
+  const auto rows = [](program_builder& p, const step_value& x) {
+    return p.add(gemm{.a = x,
+                      .b = p.constant("w", drawn_constant(element_type::f32, {3, 3}, 0)),
+                      .alpha = 0,
+                      .bias = p.constant("b", drawn_constant(element_type::f32, {3}, 0))});
+  };
+  expect_axis(0, {{{1, 3}}}, [&](program_builder& p, const std::vector<step_value>& x) {
+    return p.add(add(x[0], rows(p, x[0])));
+  });
+  expect_mixed("cumulative mixes axis 0", {{{1, 3}}},
+               [&](program_builder& p, const std::vector<step_value>& x) {
+                 return p.add(add(x[0], p.add(cumulative{.x = rows(p, x[0]), .axis = 0})));
+               });
+}
+
+TEST_P(batch_proofs, give_each_run_a_scale_of_its_own) {
+  const std::vector<drawn_input> inputs{{{1, 4}}, {{1}}};
+  expect_axis(0, inputs, [](program_builder& p, const std::vector<step_value>& x) {
+    return p.add(affine{.x = x[0], .scale = x[1], .axis = 0});
+  });
+  expect_axis(0, {{{1, 4}, 0, element_type::u8, 200}, {{1}}},
+              [](program_builder& p, const std::vector<step_value>& x) {
+                return p.add(dequantize{.x = x[0], .scale = x[1], .axis = 0});
+              });
+}
+
+/// Sizes that keep the ratio of the extents depend on the number of runs.
+TEST_P(batch_proofs, refuse_sizes_that_depend_on_all_extents) {
+  expect_mixed(
+      "resize mixes axis 0", {{{1, 2, 2}}},
+      [](program_builder& p, const std::vector<step_value>& x) {
+        return p.add(resize{
+            .x = x[0], .sizes = {3, 2, 2}, .axes = {0, 1, 2}, .policy = resize_policy::not_larger});
+      });
+}
+
 TEST_P(batch_proofs, follow_views_that_state_the_extents_of_one_run) {
   const auto copied = [](const auto& view) {
     return [view](program_builder& p, const std::vector<step_value>& x) {
