@@ -5,9 +5,12 @@
 #include "operations/core/algorithm_choices.hpp"
 #include "operations/core/algorithm_trial_cuda.hpp"
 #include "operations/dnn/convolution_functions.hpp"
+#include "operations/dnn/cuda/bias_activation.hpp"
 #include "operations/dnn/cuda/check_cudnn.hpp"
 #include "operations/dnn/cuda/cudnn_handle.hpp"
+#include "operations/elementwise/layouts.hpp"
 #include "operations/workspace.hpp"
+#include "runtime/cuda/check.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -35,7 +38,10 @@ constexpr std::size_t max_workspace = std::size_t{256} << 20U;
 constexpr std::size_t max_tried_bytes = std::size_t{256} << 20U;
 
 /// The most scratch memory of a plan that replaces one with less. Each lane keeps it.
-constexpr std::size_t max_tried_workspace = std::size_t{32} << 20U;
+constexpr std::size_t max_tried_workspace = std::size_t{64} << 20U;
+
+/// The most calls with descriptors in a trial.
+constexpr std::size_t max_tried_calls = 2;
 
 /// How long plans are made for a trial. Each takes up to some tens of milliseconds.
 constexpr std::chrono::milliseconds max_planning_time{100};
@@ -94,7 +100,7 @@ class convolution_search {
     while (auto way = ways.next()) {
       if (layout_.end > max_tried_bytes || !require(way->workspace_bytes())) {
         if (try_require(scratch_, way->workspace_bytes())) {
-          if (must_change(ways.plan_number())) return run();
+          if (must_change(ways.number())) return run();
           return with_replacements(std::move(way), ways);
         }
         no_memory = error(errc::out_of_memory, "convolution: there is no memory for the workspace");
@@ -157,12 +163,12 @@ class convolution_search {
   [[nodiscard]] way_list fastest(std::unique_ptr<convolution_way> way, convolution_ways& ways) {
     way_list plans;
     plans.push_back(std::move(way));
-    const auto first_number = ways.plan_number();
+    const auto first_number = ways.number();
     if (!subject_ || choice_ || !first_number) return plans;
     std::vector<std::uint32_t> numbers{*first_number};
     std::optional<std::size_t> best;
     if (libraries_.algorithms().has_nothing_in_flight) {
-      add_plans(ways, plans, numbers);
+      add_ways(ways, plans, numbers);
       best = measure(plans);
     }
     const auto chosen = algorithm_choices::of_process().keep(*subject_, numbers[best.value_or(0)],
@@ -177,18 +183,27 @@ class convolution_search {
     result.push_back(std::move(plans[static_cast<std::size_t>(position)]));
     return result;
   }
-  /// Adds the plans that are compared with the first one.
-  void add_plans(convolution_ways& ways, way_list& plans, std::vector<std::uint32_t>& numbers) {
+  /// Adds the ways that are compared with the first plan: others of its graph, and two calls, which
+  /// are faster where the channels do not fill the blocks of tensor cores.
+  void add_ways(convolution_ways& ways, way_list& tried, std::vector<std::uint32_t>& numbers) {
+    const auto max_bytes = std::max(tried[0]->workspace_bytes(), max_tried_workspace);
+    const auto add = [&](std::unique_ptr<convolution_way> way) {
+      if (way->workspace_bytes() > max_bytes) return;
+      numbers.push_back(ways.number().value());
+      tried.push_back(std::move(way));
+    };
     const auto begin = std::chrono::steady_clock::now();
-    while (plans.size() < max_tried_algorithms &&
+    while (tried.size() < max_tried_algorithms - max_tried_calls &&
            std::chrono::steady_clock::now() - begin < max_planning_time) {
       auto plan = ways.next_plan_of_graph();
-      if (plan == nullptr) return;
-      if (plan->workspace_bytes() > std::max(plans[0]->workspace_bytes(), max_tried_workspace)) {
-        continue;
-      }
-      numbers.push_back(ways.plan_number().value());
-      plans.push_back(std::move(plan));
+      if (plan == nullptr) break;
+      add(std::move(plan));
+    }
+    ways.skip_plans();
+    for (std::size_t i = 0; i < max_tried_calls; ++i) {
+      auto call = ways.next();
+      if (call == nullptr || !ways.number()) return;  // it is our own kernel
+      add(std::move(call));
     }
   }
   /// The fastest plan; nothing if there is no memory, or the device has other work.
@@ -200,10 +215,40 @@ class convolution_search {
     }
     if (!require(workspace_bytes)) return std::nullopt;
     fill_with_noise(operands_, layout_.end, key_.type(), libraries_.stream());
-    const auto best = fastest_algorithm(libraries_, plans.size(),
-                                        [&](std::size_t i) { return is_taken(*plans[i]); });
+    const auto best = fastest_algorithm(libraries_, plans.size(), [&](std::size_t i) {
+      if (!is_taken(*plans[i])) return false;
+      if (!plans[i]->is_fused()) finish();
+      return true;
+    });
     device_.require_usable();
     return best;
+  }
+
+  /// Enqueues the epilogue of a way without one.
+  void finish() {
+    if (key_.epilogue == operations::convolution_epilogue::none) return;
+    const auto size = [](std::int64_t n) {
+      return static_cast<std::size_t>(n);
+    };
+    const auto channels = size(key_.y_channels());
+    const auto image = size(key_.y_image());
+    auto* const first = operands_ + layout_.shift;
+    const bool is_relu = key_.epilogue == operations::convolution_epilogue::bias_relu;
+    const operations::bias_activation epilogue{
+        .type = operations::storage_of(key_.type()),
+        .y = first + layout_.y,
+        .bias = first + layout_.bias,
+        .residual = nullptr,
+        .count = size(key_.n) * image,
+        .image = image,
+        .distance = size(key_.y_distance),
+        .residual_distance = 0,
+        .channels = channels,
+        .channel_stride = key_.order == operations::channel_order::last ? 1 : image / channels,
+        .overwrites = false,
+        .function = is_relu ? activation::relu : activation::none};
+    check(static_cast<cudaError_t>(
+        operations::launch_bias_activation(epilogue, libraries_.stream().native())));
   }
 
   lane_libraries& libraries_;
@@ -215,7 +260,7 @@ class convolution_search {
   std::byte* operands_ = nullptr;
   cudnnStatus_t status_ = CUDNN_STATUS_NOT_SUPPORTED;
   std::optional<std::string> subject_;   // if there is a choice to make
-  std::optional<std::uint32_t> choice_;  // `convolution_ways::plan_number`, if it is made
+  std::optional<std::uint32_t> choice_;  // `convolution_ways::number`, if it is made
 };
 
 }  // namespace

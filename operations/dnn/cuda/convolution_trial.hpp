@@ -15,7 +15,7 @@ namespace sluice::cuda {
 ///
 /// It convolves zeros in the first way that works: cuDNN can refuse a way at its launch only, and
 /// the first launch loads kernels. If that is a plan of a graph and the lane may try algorithms,
-/// the fastest of the first plans is taken, and remembered for this convolution. If the operands
+/// the fastest of several ways is taken, and remembered for this convolution. If the operands
 /// are large or there is no memory, nothing is tried.
 /// @return the way, and those that replace it if cuDNN refuses it at a launch; not empty
 /// @throws error `unsupported`, `out_of_memory`, `library_failure`, `device_lost`

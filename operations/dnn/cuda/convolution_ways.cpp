@@ -107,13 +107,15 @@ engine_requirements requirements_of(const convolution_key& key,
 }  // namespace
 
 convolution_ways::convolution_ways(cudnnHandle_t handle, const convolution_key& key,
-                                   std::size_t max_workspace,
-                                   std::optional<std::uint32_t> first_plan)
+                                   std::size_t max_workspace, std::optional<std::uint32_t> first)
     : handle_(handle),
       key_(key),
       max_workspace_(max_workspace),
-      first_plan_(first_plan),
-      stage_(first_stage(key)) {}
+      first_(first),
+      stage_(first_stage(key)) {
+  const auto calls = static_cast<std::uint32_t>(stage::calls);
+  if (first && *first / max_proposed == calls && stage_ < stage::calls) stage_ = stage::calls;
+}
 
 convolution_ways::stage convolution_ways::first_stage(const convolution_key& key) noexcept {
   if (!key.has_padding() || !fits_cudnn(key)) return stage::kernel;
@@ -155,9 +157,11 @@ std::unique_ptr<convolution_way> convolution_ways::next_plan_of_graph() {
   return nullptr;
 }
 
-std::optional<std::uint32_t> convolution_ways::plan_number() const noexcept {
-  if (stage_ >= stage::calls || graph_ == nullptr) return std::nullopt;
-  return static_cast<std::uint32_t>(stage_) * max_engines + engine_number_;
+std::optional<std::uint32_t> convolution_ways::number() const noexcept {
+  const auto begin = static_cast<std::uint32_t>(stage_) * max_proposed;
+  if (stage_ < stage::calls && graph_ != nullptr) return begin + engine_number_;
+  if (stage_ != stage::calls || algorithms_.size() == algorithm_count_) return std::nullopt;
+  return begin + static_cast<std::uint32_t>(algorithm_count_ - algorithms_.size() - 1);
 }
 
 void convolution_ways::propose_engines() {
@@ -167,12 +171,12 @@ void convolution_ways::propose_engines() {
     auto proposed = proposed_engines(graph_->get(), requirements_of(key_, epilogue));
     engines_.clear();
     for (auto& engine : proposed) {
-      if (engines_.size() == max_engines) break;
+      if (engines_.size() == max_proposed) break;
       engines_.push_back({std::move(engine), static_cast<std::uint32_t>(engines_.size())});
     }
     std::reverse(engines_.begin(), engines_.end());
     const auto first = std::find_if(engines_.begin(), engines_.end(), [&](const auto& each) {
-      return first_plan_ == static_cast<std::uint32_t>(stage_) * max_engines + each.number;
+      return first_ == static_cast<std::uint32_t>(stage_) * max_proposed + each.number;
     });
     if (first != engines_.end()) std::rotate(first, first + 1, engines_.end());
   } catch (const error& failure) {
@@ -194,6 +198,13 @@ std::unique_ptr<convolution_way> convolution_ways::next_call() {
       algorithms_.clear();
     }
     std::reverse(algorithms_.begin(), algorithms_.end());
+    algorithm_count_ = algorithms_.size();
+    const auto first = first_.value_or(0);
+    if (first / max_proposed == static_cast<std::uint32_t>(stage::calls) &&
+        first % max_proposed < algorithm_count_) {
+      const auto position = algorithms_.end() - 1 - first % max_proposed;
+      std::rotate(position, position + 1, algorithms_.end());
+    }
   }
   if (algorithms_.empty()) return nullptr;
   return std::make_unique<called_convolution>(convolution_, take_last(algorithms_));

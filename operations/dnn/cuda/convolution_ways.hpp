@@ -42,10 +42,10 @@ class convolution_way {
 class convolution_ways {
  public:
   /// @param max_workspace the most scratch memory of a way, in bytes
-  /// @param first_plan `plan_number` of the plan that comes before the others of its graph;
-  /// nothing: the one that cuDNN proposes first
+  /// @param first the number of a plan that comes before the others of its graph, or of a call that
+  /// comes before all other ways; nothing: the order is cuDNN's
   convolution_ways(cudnnHandle_t handle, const operations::convolution_key& key,
-                   std::size_t max_workspace, std::optional<std::uint32_t> first_plan = {});
+                   std::size_t max_workspace, std::optional<std::uint32_t> first = {});
 
   /// The next way; null if there are no more.
   /// @throws error `unsupported`, `library_failure`
@@ -54,15 +54,16 @@ class convolution_ways {
   /// plan.
   /// @throws error `library_failure`
   [[nodiscard]] std::unique_ptr<convolution_way> next_plan_of_graph();
-  /// The number of the last way, if it is a plan: the graph, and the engine among those proposed.
-  [[nodiscard]] std::optional<std::uint32_t> plan_number() const noexcept;
+  /// The number of the last way, if it is a plan or a call: its kind, and its place among those
+  /// that are proposed. For ways in cuDNN's order.
+  [[nodiscard]] std::optional<std::uint32_t> number() const noexcept;
   /// Leaves out plans from here on.
   void skip_plans() noexcept { stage_ = std::max(stage_, stage::calls); }
 
  private:
   enum class stage { fused, plain, calls, kernel, end };
-  /// Engines of a graph, in a plan number.
-  static constexpr std::uint32_t max_engines = 1024;
+  /// The ways of one kind that have a number.
+  static constexpr std::uint32_t max_proposed = 1024;
 
   [[nodiscard]] static stage first_stage(const operations::convolution_key& key) noexcept;
   [[nodiscard]] std::unique_ptr<convolution_way> next_plan();
@@ -73,7 +74,7 @@ class convolution_ways {
   cudnnHandle_t handle_;
   operations::convolution_key key_;
   std::size_t max_workspace_;
-  std::optional<std::uint32_t> first_plan_;
+  std::optional<std::uint32_t> first_;
   stage stage_;
   std::shared_ptr<const convolution_graph> graph_;  // of the stage, once there is one
   struct numbered_engine {
@@ -83,7 +84,8 @@ class convolution_ways {
   std::vector<numbered_engine> engines_;  // for the graph, best last
   std::uint32_t engine_number_ = 0;       // of the last plan
   std::shared_ptr<cudnn_convolution> convolution_;
-  std::vector<convolution_algorithm> algorithms_;  // best last
+  std::vector<convolution_algorithm> algorithms_;  // of the calls, best last
+  std::size_t algorithm_count_ = 0;                // with those that have been taken
 };
 
 }  // namespace sluice::cuda

@@ -15,6 +15,22 @@ using operations::convolution_key;
 using operations::image_strides;
 using operations::spatial;
 
+/// Whether an algorithm transforms its operands, which loses digits of 16-bit numbers.
+///@{
+bool transforms(cudnnConvolutionFwdAlgo_t algorithm) noexcept {
+  return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT ||
+         algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+         algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD ||
+         algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+}
+bool transforms(cudnnConvolutionBwdDataAlgo_t algorithm) noexcept {
+  return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT ||
+         algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
+         algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD ||
+         algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+}
+///@}
+
 /// Numbers for each dimension. cuDNN counts in `int`, which larger values exclude from its calls.
 class int_list {
  public:
@@ -68,7 +84,7 @@ cudnn_convolution::cudnn_convolution(const convolution_key& key)
 }
 
 std::vector<convolution_algorithm> cudnn_convolution::proposed(cudnnHandle_t handle) const {
-  const auto list = [](auto performances, const auto& find) {
+  const auto list = [this](auto performances, const auto& find) {
     int count = 0;
     if (find(static_cast<int>(performances.size()), &count, performances.data()) !=
         CUDNN_STATUS_SUCCESS) {
@@ -77,6 +93,7 @@ std::vector<convolution_algorithm> cudnn_convolution::proposed(cudnnHandle_t han
     std::vector<convolution_algorithm> algorithms;
     for (const auto& p : std::span(performances).first(static_cast<std::size_t>(count))) {
       if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
+      if (has_16_bits_ && transforms(p.algo)) continue;
       algorithms.push_back({static_cast<int>(p.algo), p.mathType});
     }
     return algorithms;
