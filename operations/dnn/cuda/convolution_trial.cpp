@@ -159,7 +159,8 @@ class convolution_search {
     return list;
   }
 
-  /// The fastest plan of the graph of `way`, which works; `way` itself if nothing is tried.
+  /// The fastest of several ways, beginning with `way`, which works; `way` itself if nothing is
+  /// tried.
   [[nodiscard]] way_list fastest(std::unique_ptr<convolution_way> way, convolution_ways& ways) {
     way_list plans;
     plans.push_back(std::move(way));
@@ -206,7 +207,7 @@ class convolution_search {
       add(std::move(call));
     }
   }
-  /// The fastest plan; nothing if there is no memory, or the device has other work.
+  /// The number of the fastest way; nothing if there is no memory, or the device has other work.
   [[nodiscard]] std::optional<std::size_t> measure(const way_list& plans) {
     if (plans.size() < 2) return std::nullopt;
     std::size_t workspace_bytes = 0;
