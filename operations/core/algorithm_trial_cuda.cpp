@@ -180,7 +180,7 @@ void fill_with_noise(void* address, std::size_t bytes, element_type type, stream
 
 std::string subject_of_choice(const std::string& library, const device& device, const void* key,
                               std::size_t bytes) {
-  constexpr auto policy = "1";  // of this file, of what is proposed and of the workspace
+  constexpr auto policy = "2";  // of this file, of what is proposed and of the workspace
   const auto info = device.info();
   std::string subject = "algorithm of " + library + ", trial " + policy + ", " + info.name +
                         ", sm_" + std::to_string(info.compute_capability) + ", " +

@@ -12,9 +12,6 @@
 
 namespace sluice::cuda {
 
-/// The most algorithms that a trial compares.
-inline constexpr std::size_t max_tried_algorithms = 8;
-
 /// Enqueues algorithm number `i` on the stream of the lane. Returns whether the library takes it.
 using enqueue_algorithm = std::function<bool(std::size_t i)>;
 

@@ -23,6 +23,9 @@ namespace {
 using operations::algorithm_choices;
 using operations::fused_key;
 
+/// The most algorithms that a trial compares.
+constexpr std::size_t max_tried_algorithms = 8;
+
 /// Operands up to this size, together, are multiplied when a plan is made.
 constexpr std::size_t max_tried_bytes = std::size_t{512} << 20U;
 

@@ -40,8 +40,12 @@ constexpr std::size_t max_tried_bytes = std::size_t{256} << 20U;
 /// The most scratch memory of a plan that replaces one with less. Each lane keeps it.
 constexpr std::size_t max_tried_workspace = std::size_t{64} << 20U;
 
-/// The most calls with descriptors in a trial.
-constexpr std::size_t max_tried_calls = 2;
+/// The most plans of a kind in a trial.
+constexpr std::size_t max_tried_plans = 6;
+
+/// The most plans without the epilogue in a trial of plans with one, and the most calls with
+/// descriptors.
+constexpr std::size_t max_tried_others = 2;
 
 /// How long plans are made for a trial. Each takes up to some tens of milliseconds.
 constexpr std::chrono::milliseconds max_planning_time{100};
@@ -184,28 +188,35 @@ class convolution_search {
     result.push_back(std::move(plans[static_cast<std::size_t>(position)]));
     return result;
   }
-  /// Adds the ways that are compared with the first plan: others of its graph, and two calls, which
-  /// are faster where the channels do not fill the blocks of tensor cores.
+  /// Adds the ways that are compared with the first plan: others of its graph, plans without the
+  /// epilogue, and calls. These are faster where the channels do not fill the blocks of tensor
+  /// cores.
   void add_ways(convolution_ways& ways, way_list& tried, std::vector<std::uint32_t>& numbers) {
     const auto max_bytes = std::max(tried[0]->workspace_bytes(), max_tried_workspace);
-    const auto add = [&](std::unique_ptr<convolution_way> way) {
-      if (way->workspace_bytes() > max_bytes) return;
-      numbers.push_back(ways.number().value());
-      tried.push_back(std::move(way));
+    const auto end = std::chrono::steady_clock::now() + max_planning_time;
+    const auto add = [&](std::size_t count, const auto& next) {
+      for (std::size_t i = 0; i < count; ++i) {
+        auto way = next();
+        if (way == nullptr || !ways.number()) return;
+        if (way->workspace_bytes() > max_bytes) continue;
+        numbers.push_back(ways.number().value());
+        tried.push_back(std::move(way));
+      }
     };
-    const auto begin = std::chrono::steady_clock::now();
-    while (tried.size() < max_tried_algorithms - max_tried_calls &&
-           std::chrono::steady_clock::now() - begin < max_planning_time) {
-      auto plan = ways.next_plan_of_graph();
-      if (plan == nullptr) break;
-      add(std::move(plan));
+    const auto next_plan = [&]() -> std::unique_ptr<convolution_way> {
+      return std::chrono::steady_clock::now() < end ? ways.next_plan_of_graph() : nullptr;
+    };
+    const auto next = [&] {
+      return ways.next();
+    };
+    const bool is_fused = tried[0]->is_fused();
+    add(max_tried_plans - 1, next_plan);
+    if (is_fused) {
+      ways.skip_fused_plans();
+      add(max_tried_others, next);
     }
     ways.skip_plans();
-    for (std::size_t i = 0; i < max_tried_calls; ++i) {
-      auto call = ways.next();
-      if (call == nullptr || !ways.number()) return;  // it is our own kernel
-      add(std::move(call));
-    }
+    add(max_tried_others, next);
   }
   /// The number of the fastest way; nothing if there is no memory, or the device has other work.
   [[nodiscard]] std::optional<std::size_t> measure(const way_list& plans) {

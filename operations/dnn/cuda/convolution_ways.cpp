@@ -113,8 +113,8 @@ convolution_ways::convolution_ways(cudnnHandle_t handle, const convolution_key& 
       max_workspace_(max_workspace),
       first_(first),
       stage_(first_stage(key)) {
-  const auto calls = static_cast<std::uint32_t>(stage::calls);
-  if (first && *first / max_proposed == calls && stage_ < stage::calls) stage_ = stage::calls;
+  const auto stage_of_first = first ? *first / max_proposed : 0;
+  if (stage_of_first <= static_cast<std::uint32_t>(stage::calls)) skip_to(stage(stage_of_first));
 }
 
 convolution_ways::stage convolution_ways::first_stage(const convolution_key& key) noexcept {

@@ -42,8 +42,8 @@ class convolution_way {
 class convolution_ways {
  public:
   /// @param max_workspace the most scratch memory of a way, in bytes
-  /// @param first the number of a plan that comes before the others of its graph, or of a call that
-  /// comes before all other ways; nothing: the order is cuDNN's
+  /// @param first the number of the plan or call that comes before the others of its kind, without
+  /// the kinds before it; nothing: the order is cuDNN's
   convolution_ways(cudnnHandle_t handle, const operations::convolution_key& key,
                    std::size_t max_workspace, std::optional<std::uint32_t> first = {});
 
@@ -57,14 +57,21 @@ class convolution_ways {
   /// The number of the last way, if it is a plan or a call: its kind, and its place among those
   /// that are proposed. For ways in cuDNN's order.
   [[nodiscard]] std::optional<std::uint32_t> number() const noexcept;
+  /// Leaves out plans with an epilogue from here on.
+  void skip_fused_plans() noexcept { skip_to(stage::plain); }
   /// Leaves out plans from here on.
-  void skip_plans() noexcept { stage_ = std::max(stage_, stage::calls); }
+  void skip_plans() noexcept { skip_to(stage::calls); }
 
  private:
   enum class stage { fused, plain, calls, kernel, end };
   /// The ways of one kind that have a number.
   static constexpr std::uint32_t max_proposed = 1024;
 
+  void skip_to(stage next) noexcept {
+    if (stage_ >= next) return;
+    stage_ = next;
+    graph_.reset();
+  }
   [[nodiscard]] static stage first_stage(const operations::convolution_key& key) noexcept;
   [[nodiscard]] std::unique_ptr<convolution_way> next_plan();
   [[nodiscard]] std::unique_ptr<convolution_way> next_call();
