@@ -14,6 +14,7 @@
 
 #include <cudnn.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -42,7 +43,12 @@ class cudnn_plan final : public operation_plan {
 
   std::size_t bytes() const noexcept override { return std::size_t{64} << 10U; }
   std::size_t workspace_bytes() const noexcept override { return ways_.front()->workspace_bytes(); }
-  std::size_t commands() const noexcept override { return 16; }
+  std::size_t commands() const noexcept override {
+    constexpr std::size_t epilogue = 1;
+    std::size_t most = 0;
+    for (const auto& way : ways_) most = std::max(most, way->commands());
+    return most + epilogue;
+  }
 
   /// Enqueues the convolution. Returns whether Y has its bias and its activation.
   /// @throws error `library_failure`, `unsupported`

@@ -542,8 +542,14 @@ std::size_t host_bytes_of(const prepare& request) noexcept {
          request.scalars.capacity() * sizeof(scalar);
 }
 std::size_t host_bytes_of_share(const program& program) noexcept {
+  // A quarter of what the messages of a sender may keep, so that runs of a large program can wait.
+  constexpr std::size_t most_bytes = std::size_t{32} << 20U;
   const auto& graph = program.graph();
-  return graph ? graph->bytes() / static_cast<std::size_t>(std::max(1L, graph.use_count())) : 0;
+  if (!graph) return 0;
+  const auto bytes = std::min(graph->bytes(), most_bytes);
+  const auto holders = static_cast<std::size_t>(std::max(1L, graph.use_count()));
+  // The shares of the second holder, of the third and so on, together, approach the whole.
+  return holders == 1 ? bytes : bytes / holders / (holders - 1);
 }
 
 }  // namespace sluice::detail

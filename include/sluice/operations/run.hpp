@@ -143,8 +143,9 @@ namespace detail {
 [[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of(const run_to_host& request) noexcept;
 [[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of(const prepare& request) noexcept;
 ///@}
-/// The share of a request in the host memory of its program, which it has in common with all who
-/// hold the program now.
+/// The share of a request in the host memory of its program, of which at most 32 MiB count, if all
+/// others who hold the program now have theirs. The shares of any number of requests that are sent
+/// one after the other are not more than the whole.
 [[nodiscard]] SLUICE_EXPORT std::size_t host_bytes_of_share(const program& program) noexcept;
 }  // namespace detail
 

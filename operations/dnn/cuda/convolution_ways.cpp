@@ -23,6 +23,8 @@ class planned_convolution final : public convolution_way {
   planned_convolution(std::shared_ptr<const convolution_graph> graph, graph_plan plan) noexcept
       : graph_(std::move(graph)), plan_(std::move(plan)) {}
   std::size_t workspace_bytes() const noexcept override { return plan_.workspace_bytes(); }
+  // A kernel for the convolution, and for each operand that is to lie in another order.
+  std::size_t commands() const noexcept override { return 4; }
   bool is_fused() const noexcept override {
     return graph_->epilogue() != convolution_epilogue::none;
   }
@@ -45,6 +47,7 @@ class called_convolution final : public convolution_way {
                      const convolution_algorithm& algorithm) noexcept
       : convolution_(std::move(convolution)), algorithm_(algorithm) {}
   std::size_t workspace_bytes() const noexcept override { return algorithm_.workspace_bytes; }
+  std::size_t commands() const noexcept override { return 16; }
   bool is_fused() const noexcept override { return false; }
   cudnnStatus_t run(cudnnHandle_t handle, const convolution_operands& operands,
                     void* workspace) override {
@@ -62,6 +65,7 @@ class direct_convolution final : public convolution_way {
   explicit direct_convolution(const convolution_key& key) noexcept
       : call_(operations::make_element_call(key)) {}
   std::size_t workspace_bytes() const noexcept override { return 0; }
+  std::size_t commands() const noexcept override { return 1; }
   bool is_fused() const noexcept override { return false; }
   cudnnStatus_t run(cudnnHandle_t handle, const convolution_operands& operands, void*) override {
     cudaStream_t stream{};

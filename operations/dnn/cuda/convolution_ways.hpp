@@ -25,6 +25,8 @@ class convolution_way {
   convolution_way& operator=(const convolution_way&) = delete;
   virtual ~convolution_way() = default;
   [[nodiscard]] virtual std::size_t workspace_bytes() const noexcept = 0;
+  /// How many device commands `run` enqueues; cuDNN does not state it, so that this is a guess.
+  [[nodiscard]] virtual std::size_t commands() const noexcept = 0;
   /// Whether the result has its bias and its activation.
   [[nodiscard]] virtual bool is_fused() const noexcept = 0;
   /// Enqueues the convolution. Does not synchronize. Only one thread at a time may call it.

@@ -87,6 +87,20 @@ TEST_P(waiting_programs, count_their_constants_once) {
   finish(closed, others);
 }
 
+// A message has no queue that knows what others have counted.
+TEST_P(waiting_programs, count_once_in_all_messages_together) {
+  constexpr std::size_t most = 32 * mebibyte;
+  const auto small = with_constant();
+  const auto large = with_constant(10 * mebibyte);  // of 40 MiB
+  EXPECT_EQ(detail::host_bytes_of_share(large), most);
+  EXPECT_GT(detail::host_bytes_of_share(small), mebibyte);
+  std::size_t sum = 0;
+  std::vector<program> messages;
+  for (int i = 0; i < 1000; ++i) sum += detail::host_bytes_of_share(messages.emplace_back(large));
+  EXPECT_LE(sum, most);
+  EXPECT_GE(sum, most / 100 * 99);
+}
+
 TEST_P(waiting_programs, count_names_and_inferences) {
   gate closed;
   auto others = fill_lane(test_executor(), closed);
