@@ -11,16 +11,6 @@ namespace sluice::models {
 
 namespace {
 
-/// The declared shape: "[batch, 3, 224, 224]".
-std::string text_of(const std::vector<model_dimension>& shape) {
-  std::string text = "[";
-  for (const auto& d : shape) {
-    if (text.size() > 1) text += ", ";
-    text += d.extent ? std::to_string(*d.extent) : d.symbol.empty() ? "?" : d.symbol;
-  }
-  return text + "]";
-}
-
 /// The extents that inputs have for the symbols of a model.
 class symbol_extents {
  public:
@@ -34,7 +24,7 @@ class symbol_extents {
       const auto& [extent, first] = entry->second;
       if (is_new || extent == shape[i]) continue;
       throw invalid_argument(input.name, "has the shape " + to_string(shape) + ", but " + symbol +
-                                             " of " + text_of(*input.shape) + " is " +
+                                             " of " + to_string(*input.shape) + " is " +
                                              std::to_string(extent) + " in " + first);
     }
   }
@@ -42,25 +32,6 @@ class symbol_extents {
  private:
   std::map<std::string, std::pair<std::int64_t, std::string>> extents_;
 };
-
-/// @throws error `invalid_argument` if a tensor does not fit the declaration of an input
-void require_fit(const model_value& input, element_type type, const extents& shape) {
-  if (input.type && *input.type != type) {
-    throw invalid_argument(input.name, "has the type " + std::string(to_string(type)) +
-                                           ", but the model declares " +
-                                           std::string(to_string(*input.type)));
-  }
-  if (!input.shape) return;
-  bool fits = input.shape->size() == shape.size();
-  for (std::size_t i = 0; fits && i < shape.size(); ++i) {
-    const auto& extent = (*input.shape)[i].extent;
-    fits = !extent || *extent == shape[i];
-  }
-  if (!fits) {
-    throw invalid_argument(input.name, "has the shape " + to_string(shape) +
-                                           ", but the model declares " + text_of(*input.shape));
-  }
-}
 
 /// States whether requests to a program batch, and lets them if they do.
 void add_batches(std::span<const program_input> inputs, std::size_t values,

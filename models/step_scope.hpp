@@ -8,10 +8,10 @@
 #include "models/value.hpp"
 #include "models/value_memory.hpp"
 
-#include <sluice/models/model_cost.hpp>
 #include <sluice/operations/inference.hpp>
 #include <sluice/operations/launch_descriptor.hpp>
 #include <sluice/operations/members.hpp>
+#include <sluice/operations/model_cost.hpp>
 #include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/program.hpp>

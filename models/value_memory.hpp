@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/models/model_cost.hpp>
 #include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/model_cost.hpp>
 
 #include <cstddef>
 #include <cstdint>

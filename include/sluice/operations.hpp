@@ -29,6 +29,8 @@
 #include <sluice/operations/max_pool_with_indices.hpp>
 #include <sluice/operations/mel_filterbank.hpp>
 #include <sluice/operations/members.hpp>
+#include <sluice/operations/model_cost.hpp>
+#include <sluice/operations/model_source.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/non_maximum_suppression.hpp>
 #include <sluice/operations/normalization.hpp>
@@ -44,6 +46,7 @@
 #include <sluice/operations/pool.hpp>
 #include <sluice/operations/pooling.hpp>
 #include <sluice/operations/program.hpp>
+#include <sluice/operations/program_source.hpp>
 #include <sluice/operations/program_step.hpp>
 #include <sluice/operations/quantization.hpp>
 #include <sluice/operations/rearrangement.hpp>

@@ -2,27 +2,19 @@
 #pragma once
 
 #include <sluice/export.hpp>
-#include <sluice/models/model_cost.hpp>
 #include <sluice/models/model_refusal.hpp>
 #include <sluice/models/model_steps.hpp>
 #include <sluice/models/model_summary.hpp>
-#include <sluice/operations/batch_axes.hpp>
 #include <sluice/operations/host_tensor.hpp>
-#include <sluice/operations/program.hpp>
+#include <sluice/operations/model_source.hpp>
 #include <sluice/operations/tensor_spec.hpp>
-#include <sluice/runtime/element_type.hpp>
-#include <sluice/runtime/error.hpp>
-#include <sluice/runtime/source_location.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -33,62 +25,6 @@ class model_file;
 
 }  // namespace models
 
-/// An extent of an input or an output of a model: a number, or a name that stands for any number.
-struct model_dimension {
-  std::optional<std::int64_t> extent{};  ///< the number, if the model states it
-  std::string symbol{};                  ///< the name, if there is one: "batch"
-};
-
-/// An input or an output, as the model declares it.
-struct model_value {
-  std::string name{};                                   ///< its name in the model
-  std::optional<element_type> type{};                   ///< nothing if sluice has no such type
-  std::optional<std::vector<model_dimension>> shape{};  ///< nothing if the model leaves it open
-};
-
-/// Options of the program of a model.
-struct model_options {
-  /// The largest number of requests that a GPU computes together, up to 128, if it is proved that
-  /// none of them then has another result; see `model_program::batching`. With 0 or 1, each request
-  /// is computed alone. A batch of 64 takes few calls for each request, and larger ones save
-  /// little. Before the first answer, an executable is made for each power of two up to this
-  /// number.
-  std::size_t max_in_batch = 1;
-};
-
-/// A program that computes a model for inputs of certain shapes.
-struct model_program {
-  sluice::program program{};           ///< its inputs and outputs are those below, in order
-  std::vector<std::string> inputs{};   ///< inputs of the model that are not bound by value
-  std::vector<std::string> outputs{};  ///< outputs of the model
-  std::vector<tensor_spec> results{};  ///< properties of the outputs
-  model_cost cost{};                   ///< of one run
-  /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
-  /// proves it, or why there is no batch: the name of the node, or that of the option.
-  batch_axes batching{};
-  /// The largest number of runs that a GPU computes together. 1 if `batching` has a reason, an
-  /// input or an output has the requests along another axis than 0, there are more than four inputs
-  /// and outputs, or the options say so.
-  std::size_t max_in_batch = 1;
-};
-
-/// The shape of a result, or a parameter of an operation, depends on elements of inputs. They must
-/// be bound by value; see `model::program_for`.
-class SLUICE_EXPORT unbound_inputs : public error {
- public:
-  /// The error `invalid_argument` with this text, about the inputs `names`.
-  unbound_inputs(const std::string& message, std::vector<std::string> names,
-                 source_location location = source_location::current())
-      : error(errc::invalid_argument, message, location),
-        names_(std::make_shared<const std::vector<std::string>>(std::move(names))) {}
-
-  /// The inputs, in the order of the model.
-  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return *names_; }
-
- private:
-  std::shared_ptr<const std::vector<std::string>> names_;
-};
-
 /// A model in the format of ONNX, of which programs are made.
 ///
 ///     const auto classifier = model::open("classifier.onnx");
@@ -96,8 +32,9 @@ class SLUICE_EXPORT unbound_inputs : public error {
 ///     const model_program made = classifier.program_for({{"image", image}});
 ///     request(self, programs, caf::infinite, run_to_host{made.program, {pixels}})
 ///
-/// Copies share the model. Thread-safe.
-class SLUICE_EXPORT model {
+/// The model actor serves it by name, given as `std::make_shared<model>(classifier)`; see
+/// `load_model`. Copies share the model. Thread-safe.
+class SLUICE_EXPORT model final : public model_source {
  public:
   /// Reads a file. Constants may have their elements in files in the same folder.
   /// @throws error `invalid_argument` if there is no such file, or it is not a model
@@ -107,9 +44,9 @@ class SLUICE_EXPORT model {
   [[nodiscard]] static model parse(std::span<const std::byte> bytes, std::string name = "model");
 
   /// The inputs that have no value in the model itself, in order.
-  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept;
+  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept override;
   /// The outputs, in order.
-  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept;
+  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept override;
   /// The contents of the file: its version, its operators and the size of its constants. They are
   /// what the file states; nothing of it is checked.
   [[nodiscard]] model_summary summary() const;
@@ -136,7 +73,7 @@ class SLUICE_EXPORT model {
   /// @throws unbound_inputs if inputs must be bound
   [[nodiscard]] model_program program_for(const std::map<std::string, tensor_spec>& specs,
                                           const std::map<std::string, host_tensor>& values = {},
-                                          const model_options& options = {}) const;
+                                          const model_options& options = {}) const override;
   /// The steps of that program as programs of their own, to time them or to look at the values
   /// between them on any device.
   ///
