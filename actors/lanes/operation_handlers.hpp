@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "actors/lanes/lane_inbox.hpp"
 #include "actors/lanes/request_table.hpp"
 
 #include <sluice/actors/operation_actor.hpp>
@@ -10,7 +11,6 @@
 #include <sluice/envelope/lane.hpp>
 #include <sluice/envelope/timer.hpp>
 #include <sluice/envelope/wait_policy.hpp>
-#include <sluice/operations/bounded_inbox.hpp>
 #include <sluice/operations/executor.hpp>
 #include <sluice/operations/lane_choice.hpp>
 #include <sluice/operations/operation_descriptor.hpp>
@@ -20,34 +20,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
 namespace sluice::detail {
-
-/// How library actors are spawned. Hidden: an actor system that ends waits for all other actors
-/// first, and would wait for ever for those that a `scoped_device` keeps.
-inline constexpr auto library_actor_options = caf::detached + caf::hidden;
-
-/// Sends `wake` to `owner` unless it has ended. Any thread may call it.
-inline void post_wake(const caf::actor_addr& owner) noexcept {
-  const auto actor = caf::actor_cast<caf::strong_actor_ptr>(owner);
-  while (actor) {
-    try {
-      enqueue(actor, nullptr, caf::make_message_id(), wake{});
-      return;
-    } catch (const std::bad_alloc&) {
-      // Without the message the requests that wait would never be answered.
-      std::this_thread::yield();
-    }
-  }
-}
 
 /// Ends actors when it is destroyed.
 struct ended_lanes {
@@ -59,9 +38,6 @@ struct ended_lanes {
   }
   std::vector<caf::actor> actors;
 };
-
-/// The messages in front of the actor of a lane.
-using lane_inbox = bounded_inbox<caf::mailbox_element_ptr>;
 
 /// A request for the status of all lanes. It counts as a message of its sender until it is
 /// answered.
@@ -101,11 +77,6 @@ struct operation_state {
   const char* name = "sluice.operations";
   ended_lanes other_lanes;  // of the first lane's actor; `kill` reaches no handler
 };
-
-/// The sender of a message. Messages without a sender share one.
-[[nodiscard]] inline request_sender sender_of(const caf::strong_actor_ptr& sender) noexcept {
-  return {sender ? std::uint64_t{sender->id()} : std::numeric_limits<std::uint64_t>::max()};
-}
 
 /// Has `self` woken when the lane may have been without work for long enough to be closed.
 template <class Self>
