@@ -64,6 +64,7 @@ struct library_actors {
   std::optional<rng_actor> rng;
   std::optional<elementwise_actor> elementwise;
   std::optional<program_actor> programs;
+  std::optional<model_actor> models;
 
   /// Calls `visit` with each slot.
   template <class Visit>
@@ -74,6 +75,7 @@ struct library_actors {
     visit(rng);
     visit(elementwise);
     visit(programs);
+    visit(models);
   }
 };
 
@@ -114,23 +116,30 @@ struct device_state : device_end_state, operation_state {
 };
 using self_pointer = caf::stateful_actor<device_state>*;
 
+template <class Handle>
+using library_slot = std::optional<Handle> library_actors::*;
+
+/// A library actor, which is made if there is none: `spawn(system, service, trace)`.
+template <class Handle, class Spawn>
+const Handle& library_of(self_pointer self, library_slot<Handle> slot, const Spawn& spawn) {
+  auto& state = state_of(self);
+  auto& library = state.libraries.*slot;
+  if (!library) {
+    library = spawn(self->system(), state.service, state.trace);
+    monitor(self, *library);
+  }
+  return *library;
+}
+
 /// The handler that hands out a library actor, making it if there is none.
-template <class Request, class Handle>
-auto library_handler(self_pointer self, std::optional<Handle> library_actors::*slot,
-                     Handle (*spawn)(caf::actor_system&, std::shared_ptr<device_service>,
-                                     std::shared_ptr<kernel_trace>)) {
+template <class Request, class Handle, class Spawn>
+auto library_handler(self_pointer self, library_slot<Handle> slot, Spawn spawn) {
   return [self, slot, spawn](Request) {
     const handled_message handled(self, sender_of(self->current_sender()));
     auto promise = take_promise<Handle>(self);
     answer_failures(promise.token, [&] {
-      auto& state = state_of(self);
-      if (state.ending) throw error(errc::shutting_down, "the device actor is ending");
-      auto& library = state.libraries.*slot;
-      if (!library) {
-        library = spawn(self->system(), state.service, state.trace);
-        monitor(self, *library);
-      }
-      promise.token.succeed(*library);
+      if (state_of(self).ending) throw error(errc::shutting_down, "the device actor is ending");
+      promise.token.succeed(library_of(self, slot, spawn));
     });
     return promise.delegated;
   };
@@ -242,7 +251,14 @@ class device_lane final : public lane_actor<device_state> {
         library_handler<get_fft>(self(), &library_actors::fft, &spawn_fft),
         library_handler<get_rng>(self(), &library_actors::rng, &spawn_rng),
         library_handler<get_elementwise>(self(), &library_actors::elementwise, &spawn_elementwise),
-        library_handler<get_programs>(self(), &library_actors::programs, &spawn_programs));
+        library_handler<get_programs>(self(), &library_actors::programs, &spawn_programs),
+        library_handler<get_models>(
+            self(), &library_actors::models,
+            [self = self()](caf::actor_system& system, std::shared_ptr<device_service> service,
+                            const std::shared_ptr<kernel_trace>&) {
+              const auto& programs = library_of(self, &library_actors::programs, &spawn_programs);
+              return spawn_models(system, std::move(service), programs);
+            }));
   }
 
  private:
@@ -265,7 +281,7 @@ template <caf::spawn_options Options>
                     id_of_element_type<get_statistics>(), id_of_element_type<get_blas>(),
                     id_of_element_type<get_dnn>(),        id_of_element_type<get_fft>(),
                     id_of_element_type<get_rng>(),        id_of_element_type<get_elementwise>(),
-                    id_of_element_type<get_programs>()};
+                    id_of_element_type<get_programs>(),   id_of_element_type<get_models>()};
   auto lane = std::make_shared<lane_of_actor>(
       lane_of_actor{.name = "sluice.device",
                     .requests = std::make_shared<const request_table>(types, ids),
@@ -332,6 +348,9 @@ elementwise_actor scoped_device::elementwise() {
 }
 program_actor scoped_device::programs() {
   return ask<program_actor>(system_, actor_, get_programs{});
+}
+model_actor scoped_device::models() {
+  return ask<model_actor>(system_, actor_, get_models{});
 }
 
 }  // namespace sluice

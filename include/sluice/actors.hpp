@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Everything of layer 4, in one header: the library actors, the device actor and their requests.
+/// Everything of layer 5, in one header: the library actors, the device actor and their requests.
 #include <sluice/actors/answer.hpp>
 #include <sluice/actors/ask.hpp>
 #include <sluice/actors/blas.hpp>
@@ -10,6 +10,7 @@
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
+#include <sluice/actors/models.hpp>
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/program.hpp>
 #include <sluice/actors/rng.hpp>

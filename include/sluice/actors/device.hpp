@@ -8,6 +8,7 @@
 #include <sluice/actors/dnn.hpp>
 #include <sluice/actors/elementwise.hpp>
 #include <sluice/actors/fft.hpp>
+#include <sluice/actors/models.hpp>
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/program.hpp>
 #include <sluice/actors/rng.hpp>
@@ -76,6 +77,7 @@ struct get_fft {};
 struct get_rng {};
 struct get_elementwise {};
 struct get_programs {};
+struct get_models {};
 ///@}
 
 /// Asks for a `device_status`: what the device is, and the counters of its runtime. Owners of
@@ -104,7 +106,7 @@ using device_actor = operation_actor<upload, download, fill, strided_copy>::exte
     takes<tensor(allocate)>, takes<host_tensor(allocate_pinned)>, takes<blas_actor(get_blas)>,
     takes<dnn_actor(get_dnn)>, takes<fft_actor(get_fft)>, takes<rng_actor(get_rng)>,
     takes<elementwise_actor(get_elementwise)>, takes<program_actor(get_programs)>,
-    takes<device_status(get_statistics)>>;
+    takes<model_actor(get_models)>, takes<device_status(get_statistics)>>;
 
 /// Starts a device actor over `service`, on a thread of its own. `trace` watches the launches of
 /// the device and of every library actor that it makes. @throws error as
@@ -147,8 +149,8 @@ class SLUICE_EXPORT scoped_device {
     return service_;
   }
 
-  /// The library actors, made at the first call. Each asks the device actor and waits for its
-  /// answer.
+  /// The library actors, the program actor and the model actor, made at the first call. Each asks
+  /// the device actor and waits for its answer.
   /// @throws error what the device actor answered
   ///@{
   [[nodiscard]] blas_actor blas();
@@ -157,6 +159,7 @@ class SLUICE_EXPORT scoped_device {
   [[nodiscard]] rng_actor rng();
   [[nodiscard]] elementwise_actor elementwise();
   [[nodiscard]] program_actor programs();
+  [[nodiscard]] model_actor models();
   ///@}
 
  private:
@@ -171,4 +174,5 @@ class SLUICE_EXPORT scoped_device {
 SLUICE_MESSAGES(sluice_device, 1100, sluice::allocate, sluice::upload, sluice::download,
                 sluice::fill, sluice::host_tensor, sluice::get_blas, sluice::get_dnn,
                 sluice::get_fft, sluice::get_rng, sluice::get_elementwise, sluice::get_programs,
-                sluice::get_statistics, sluice::device_status, sluice::allocate_pinned)
+                sluice::get_statistics, sluice::device_status, sluice::allocate_pinned,
+                sluice::get_models)

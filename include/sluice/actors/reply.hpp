@@ -35,6 +35,14 @@ class SLUICE_EXPORT reply_address {
       send_error(current_error());
     }
   }
+  /// Lets `target` answer the request, with its answer to `message`. Any thread may call it.
+  /// Nothing has happened if it throws.
+  /// @throws std::bad_alloc if there is no memory
+  void pass_on(const caf::strong_actor_ptr& target, caf::message message) {
+    enqueue(target, source_, id_, std::move(message), stages_);
+    stages_.clear();
+    source_.reset();
+  }
 
  private:
   /// What response_promise::deliver does, but from any thread: without the answering actor's own

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/lanes/inbox_actor.hpp"
+#include "actors/lanes/lane_inbox.hpp"
+#include "actors/lanes/operation_handlers.hpp"
+#include "actors/models/model_table.hpp"
+
+#include <sluice/actors/models.hpp>
+#include <sluice/actors/reply.hpp>
+#include <sluice/envelope/wait_policy.hpp>
+
+#include <memory>
+#include <set>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using namespace detail;
+
+struct model_state {
+  model_state() = default;
+  model_state(const model_state&) = delete;
+  model_state& operator=(const model_state&) = delete;
+  ~model_state() {
+    // The mailbox answers what it still gets, or has got and not handled.
+    if (inbox) inbox->close();
+  }
+
+  std::shared_ptr<lane_inbox> inbox;
+  std::shared_ptr<device_service> service;
+  caf::strong_actor_ptr programs;
+  std::unique_ptr<model_table> table;
+  std::set<caf::actor_id> watched;  // senders whose end drops requests
+  const char* name = "sluice.models";
+};
+using self_pointer = caf::stateful_actor<model_state>*;
+
+/// Ends the handler of a message, whatever is thrown.
+class handled_message_of_client {
+ public:
+  explicit handled_message_of_client(self_pointer self) noexcept
+      : self_(self), sender_(sender_of(self->current_sender())) {}
+  handled_message_of_client(const handled_message_of_client&) = delete;
+  handled_message_of_client& operator=(const handled_message_of_client&) = delete;
+  ~handled_message_of_client() {
+    auto& state = state_of(self_);
+    state.inbox->note_handled(sender_);
+    (void)spinners::of_process().spin(state.service->waiting(),
+                                      [this] { return has_message(self_); });
+  }
+  [[nodiscard]] request_sender sender() const noexcept { return sender_; }
+
+ private:
+  const self_pointer self_;
+  const request_sender sender_;
+};
+
+/// The handler of a request that is answered at once, with `work(table, request)`.
+template <class Request, class Work>
+auto immediate_handler(self_pointer self, Work work) {
+  using reply = std::invoke_result_t<Work&, model_table&, Request&>;
+  return [self, work](Request& request) {
+    const handled_message_of_client handled(self);
+    auto promise = take_promise<reply>(self);
+    answer_failures(promise.token,
+                    [&] { promise.token.succeed(work(*state_of(self).table, request)); });
+    return promise.delegated;
+  };
+}
+
+template <class Request>
+[[nodiscard]] caf::delegated<typename request_reply<Request>::type> take_run(
+    self_pointer self, Request& request, const request_options& options) {
+  const handled_message_of_client handled(self);
+  auto address = take_address(self);
+  if (const auto failure =
+          failure_of([&] { watch_sender(self, self->current_sender(), options); })) {
+    address.send_error(*failure);
+  } else {
+    state_of(self).table->run(std::move(request), options, handled.sender(), std::move(address));
+  }
+  return {};
+}
+
+/// What a request to run a model takes while it waits in front of the actor.
+template <class Request>
+[[nodiscard]] message_size size_of_run(const message_content& content) noexcept {
+  const auto& request = content.template get_as<Request>(0);
+  constexpr std::size_t links = 4 * sizeof(void*);  // of a node of a map
+  message_size size{.bytes = sizeof(Request) + request.name.capacity()};
+  for (const auto& [name, input] : request.inputs) {
+    size.bytes += sizeof(name) + name.capacity() + sizeof(input) + links + input.on_host().bytes();
+  }
+  for (const auto& name : request.outputs) size.bytes += sizeof(name) + name.capacity();
+  return size;
+}
+
+/// The messages of clients. The actor has handlers for all of them.
+[[nodiscard]] std::shared_ptr<const request_table> messages() {
+  const std::vector<request_type> runs{
+      {id_of_element_type<run_model>(), &size_of_run<run_model>, nullptr},
+      {id_of_element_type<run_model_to_host>(), &size_of_run<run_model_to_host>, nullptr}};
+  const auto others = {id_of_element_type<load_model>(), id_of_element_type<unload_model>(),
+                       id_of_element_type<list_models>(), id_of_element_type<describe_model>()};
+  return std::make_shared<const request_table>(runs, others);
+}
+
+class serving_actor final : public inbox_actor<model_state> {
+ public:
+  serving_actor(caf::actor_config& config, std::shared_ptr<device_service> service,
+                const program_actor& programs)
+      : inbox_actor(config, messages()), service_(std::move(service)), programs_(programs) {}
+
+ protected:
+  caf::behavior make_behavior() override {
+    auto& own = state_of(self());
+    own.inbox = inbox();
+    own.service = std::move(service_);
+    own.programs = caf::actor_cast<caf::strong_actor_ptr>(programs_);
+    sluice::monitor(self(), std::exchange(programs_, program_actor()));
+    if constexpr (detached_actors_have_own_threads) own.service->device().prepare_own_thread();
+    own.table = std::make_unique<model_table>(own.service, own.programs,
+                                              [owner = self()->address()] { post_wake(owner); });
+    sluice::on_down(self(), [this](const caf::down_msg& down) { sender_ended(down); });
+    sluice::on_exit(self(), [this](caf::exit_msg& exit) {
+      if (exit.reason) end(exit.reason);
+    });
+    // A bulk has a place in the inbox of any actor.
+    on_other_message(self(), [this](const message_content&) {
+      const handled_message_of_client handled(self());
+      return false;
+    });
+    return handlers();
+  }
+
+ private:
+  [[nodiscard]] caf::behavior handlers() {
+    return {[this](wake) { state_of(self()).table->work(); },
+            immediate_handler<load_model>(self(),
+                                          [](model_table& table, load_model& request) {
+                                            return table.load(std::move(request));
+                                          }),
+            immediate_handler<unload_model>(
+                self(),
+                [](model_table& table, unload_model& request) { return table.unload(request); }),
+            immediate_handler<list_models>(
+                self(), [](model_table& table, list_models&) { return table.list(); }),
+            immediate_handler<describe_model>(self(),
+                                              [](model_table& table, describe_model& request) {
+                                                return table.describe(request);
+                                              }),
+            immediate_handler<get_queue_status>(
+                self(), [](model_table& table, get_queue_status&) { return table.status(); }),
+            [this](run_model& request) { return take_run(self(), request, {}); },
+            [this](run_model& request, const request_options& options) {
+              return take_run(self(), request, options);
+            },
+            [this](run_model_to_host& request) { return take_run(self(), request, {}); },
+            [this](run_model_to_host& request, const request_options& options) {
+              return take_run(self(), request, options);
+            },
+            [this](const cancel_request& request) {
+              cancel(request);
+            }};
+  }
+  void cancel(const cancel_request& request) {
+    const handled_message_of_client handled(self());
+    auto& own = state_of(self());
+    own.table->cancel(handled.sender(), request.id);
+    // Others of its requests are with the program actor.
+    sluice::detail::enqueue(own.programs, self()->current_sender(), caf::make_message_id(),
+                            request);
+  }
+  void sender_ended(const caf::down_msg& down) {
+    auto& own = state_of(self());
+    if (down.source == own.programs->address()) return end(down.reason);
+    if (own.watched.erase(down.source.id()) != 0) own.table->sender_ended({down.source.id()});
+  }
+  void end(caf::error reason) {
+    // CAF 1.x tells of the end of an actor before it destroys the own.
+    state_of(self()).table.reset();
+    quit(std::move(reason));
+  }
+
+  // Until the actor runs.
+  std::shared_ptr<device_service> service_;
+  program_actor programs_;
+};
+
+}  // namespace
+
+model_actor spawn_models(caf::actor_system& system, std::shared_ptr<device_service> service,
+                         const program_actor& programs) {
+  return caf::actor_cast<model_actor>(
+      system.spawn<serving_actor, library_actor_options>(std::move(service), programs));
+}
+
+}  // namespace sluice

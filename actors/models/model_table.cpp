@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/models/model_table.hpp"
+
+#include "actors/models/model_run.hpp"
+
+#include <sluice/runtime/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace sluice::detail {
+namespace {
+
+[[nodiscard]] std::size_t host_bytes_of_inputs(const std::vector<run_input>& inputs) noexcept {
+  std::size_t sum = 0;
+  for (const auto& input : inputs) sum += input.on_host().bytes();
+  return sum;
+}
+
+[[nodiscard]] model_description description_of(const served_model& model) {
+  const auto& source = model.source.source();
+  return {.name = model.name,
+          .inputs = source.inputs(),
+          .outputs = source.outputs(),
+          .programs = model.programs.programs(),
+          .waiting = model.waiting.requests()};
+}
+
+/// The outputs of the program that a request wants, in order; empty if these are all.
+[[nodiscard]] std::vector<std::uint32_t> wanted_outputs(const model_request& request,
+                                                        const program_outcome& outcome) {
+  std::vector<std::uint32_t> numbers;
+  if (request.outputs.empty()) {
+    numbers = outcome.outputs;
+  } else {
+    for (const auto output : request.outputs) numbers.push_back(outcome.outputs[output]);
+  }
+  bool are_all = numbers.size() == outcome.what.outputs();
+  for (std::size_t i = 0; are_all && i < numbers.size(); ++i) are_all = numbers[i] == i;
+  if (are_all) numbers.clear();
+  return numbers;
+}
+
+/// The message that has the program actor run a model.
+template <class Run>
+[[nodiscard]] caf::message message_of_run(model_request& request, const program_outcome& outcome) {
+  Run run{.what = outcome.what, .outputs = wanted_outputs(request, outcome)};
+  run.inputs.reserve(outcome.inputs.size());
+  for (const auto input : outcome.inputs) run.inputs.push_back(std::move(request.inputs[input]));
+  return caf::make_message(std::move(run), std::move(request.options));
+}
+
+}  // namespace
+
+void model_table::ended_attempts::add(std::shared_ptr<attempt> ended) noexcept {
+  const std::lock_guard lock(mutex_);
+  ended->next = std::move(last_);
+  last_ = std::move(ended);
+}
+
+std::shared_ptr<model_table::attempt> model_table::ended_attempts::take() noexcept {
+  std::shared_ptr<attempt> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = std::move(last_);
+  }
+  std::shared_ptr<attempt> first;
+  while (last) {
+    auto earlier = std::exchange(last->next, std::move(first));
+    first = std::exchange(last, std::move(earlier));
+  }
+  return first;
+}
+
+model_table::model_table(std::shared_ptr<device_service> service, caf::strong_actor_ptr programs,
+                         std::function<void()> wake)
+    : service_(std::move(service)),
+      programs_(std::move(programs)),
+      wake_(std::move(wake)),
+      planner_(service_->runtime().shared_device(), 2) {}
+
+model_table::~model_table() {
+  fail_waiting(error(errc::shutting_down, "the model actor has ended"),
+               [](const model_request&) { return true; });
+}
+
+model_description model_table::load(load_model&& request) {
+  if (request.name.empty()) throw invalid_argument("name", "is empty");
+  if (request.max_programs == 0) throw invalid_argument("max_programs", "is 0");
+  auto model = std::make_shared<served_model>(
+      served_model{.name = std::move(request.name),
+                   .source = {std::move(request.source), request.options},
+                   .programs = program_cache(request.max_programs)});
+  auto description = description_of(*model);
+  models_.insert_or_assign(model->name, std::move(model));
+  return description;
+}
+
+model_list model_table::unload(const unload_model& request) {
+  const auto model = find(request.name);
+  model_list others;
+  for (const auto& [name, other] : models_) {
+    if (other != model) others.names.push_back(name);
+  }
+  models_.erase(model->name);
+  return others;
+}
+
+model_list model_table::list() const {
+  model_list all;
+  for (const auto& [name, model] : models_) all.names.push_back(name);
+  return all;
+}
+
+model_description model_table::describe(const describe_model& request) const {
+  return description_of(*find(request.name));
+}
+
+queue_status model_table::status() const noexcept {
+  queue_status status{.requests = waiting_.size(), .planning = waiting_.size()};
+  if (waiting_.empty()) return status;
+  for (const auto& [number, request] : waiting_) status.bytes += request->bytes;
+  status.oldest = service_->timer().now() - waiting_.begin()->second->wait_start;
+  return status;
+}
+
+const std::shared_ptr<served_model>& model_table::find(const std::string& name) const {
+  const auto found = models_.find(name);
+  if (found != models_.end()) return found->second;
+  throw invalid_argument("name", "there is no model " + displayed_name(name));
+}
+
+void model_table::start(reply_address&& address,
+                        const std::function<void(model_request&)>& fill) noexcept {
+  std::unique_ptr<model_request> request;
+  auto failure = failure_of([&] { request = std::make_unique<model_request>(address); });
+  if (failure) return address.send_error(*failure);
+  failure = failure_of([&] {
+    fill(*request);
+    request->key.emplace(request->inputs);
+    request->bytes = host_bytes_of_inputs(request->inputs);
+  });
+  if (failure) return request->fail(*failure);
+  proceed(std::move(request));
+}
+
+void model_table::proceed(std::unique_ptr<model_request> request) noexcept {
+  const auto failure = failure_of([&] {
+    auto& programs = request->model->programs;
+    for (;;) {
+      const auto entry = programs.find(*request->key);
+      if (!entry || !entry->outcome) return wait(request, entry);
+      if (!apply(*request, *entry->outcome)) return;
+    }
+  });
+  if (failure && request) request->fail(*failure);
+}
+
+bool model_table::apply(model_request& request, const program_outcome& outcome) {
+  if (!outcome.failure) {
+    pass_on(request, outcome);
+    return false;
+  }
+  if (outcome.unbound_inputs.empty()) throw error(*outcome.failure);
+  request.model->source.bind_inputs(*request.key, outcome.unbound_inputs, request.inputs);
+  return true;
+}
+
+void model_table::pass_on(model_request& request, const program_outcome& outcome) {
+  auto message = request.to_host ? message_of_run<model_run_to_host>(request, outcome)
+                                 : message_of_run<model_run>(request, outcome);
+  // The values that are bound are not used any more.
+  request.key.reset();
+  request.inputs.clear();
+  request.address.pass_on(programs_, std::move(message));
+  request.answered = true;
+}
+
+void model_table::wait(std::unique_ptr<model_request>& request,
+                       const std::shared_ptr<program_cache::entry>& entry) {
+  const auto model = request->model;  // make_next may end the request
+  model->waiting.add(request->sender, request->bytes);
+  const auto number = next_number_++;
+  auto awaited = entry;
+  const auto failure = failure_of([&] {
+    if (!awaited) {
+      awaited = model->programs.add(*request->key);
+      try {
+        model->attempts.push_back(awaited);
+      } catch (...) {
+        model->programs.drop(awaited->key);
+        throw;
+      }
+    }
+    awaited->waiting.push_back(number);
+    request->wait_start = service_->timer().now();
+    if (request->options.deadline) {
+      request->alarm = service_->timer().call_at(*request->options.deadline, wake_);
+    }
+    const auto place = waiting_.emplace(number, nullptr).first;
+    request->awaited = awaited;
+    place->second = std::move(request);
+  });
+  if (failure) {
+    if (awaited) std::erase(awaited->waiting, number);
+    if (request->alarm.number != 0) service_->timer().cancel(request->alarm);
+    model->waiting.remove(request->sender, request->bytes);
+    throw error(*failure);
+  }
+  make_next(model);
+}
+
+std::unique_ptr<model_request> model_table::take(std::uint64_t number) noexcept {
+  auto node = waiting_.extract(number);
+  if (node.empty()) return nullptr;
+  auto request = std::move(node.mapped());
+  if (request->alarm.number != 0) service_->timer().cancel(request->alarm);
+  std::erase(request->awaited->waiting, number);
+  request->awaited.reset();
+  request->model->waiting.remove(request->sender, request->bytes);
+  return request;
+}
+
+template <class Predicate>
+void model_table::fail_waiting(const error& why, const Predicate& predicate) noexcept {
+  for (auto i = waiting_.begin(); i != waiting_.end();) {
+    const auto& [number, request] = *i++;
+    if (predicate(*request)) take(number)->fail(why);
+  }
+}
+
+void model_table::cancel(request_sender sender, std::uint64_t id) noexcept {
+  if (id == 0 || waiting_.empty()) return;
+  fail_waiting(error(errc::cancelled, "the request was cancelled"),
+               [&](const model_request& r) { return r.sender == sender && r.options.id == id; });
+}
+
+void model_table::sender_ended(request_sender sender) noexcept {
+  fail_waiting(error(errc::cancelled, "the sender has ended"),
+               [&](const model_request& r) { return r.sender == sender && r.options.while_alive; });
+}
+
+void model_table::work() noexcept {
+  for (auto ended = ended_->take(); ended; ended = std::exchange(ended->next, nullptr)) {
+    auto& model = ended->model;
+    model->last_length = ended->length;
+    model->is_making = false;
+    finish(model, ended->entry, std::move(ended->outcome));
+    make_next(model);
+  }
+  if (waiting_.empty()) return;
+  const auto now = service_->timer().now();
+  fail_waiting(
+      error(errc::deadline_exceeded,
+            "the deadline passed before the program of the model had been made"),
+      [&](const model_request& r) { return r.options.deadline && *r.options.deadline <= now; });
+}
+
+void model_table::make_next(const std::shared_ptr<served_model>& model) noexcept {
+  while (!model->is_making && !model->attempts.empty()) {
+    const auto entry = std::move(model->attempts.front());
+    model->attempts.pop_front();
+    if (entry->waiting.empty()) {
+      // Nothing waits for it any more.
+      model->programs.drop(entry->key);
+      continue;
+    }
+    model->is_making = true;
+    const auto failure = failure_of([&] { post(model, entry); });
+    if (!failure) return;
+    model->is_making = false;
+    finish(model, entry, program_outcome{.failure = failure});
+  }
+}
+
+void model_table::post(const std::shared_ptr<served_model>& model,
+                       const std::shared_ptr<program_cache::entry>& entry) {
+  auto next = std::make_shared<attempt>();
+  next->model = model;
+  next->entry = entry;
+  // The service outlives the job, whose end this object waits for.
+  const auto job = [next, ended = ended_, wake = wake_, &clock = service_->timer()] {
+    const auto start = clock.now();
+    next->outcome = next->model->source.make_program(next->entry->key);
+    const bool is_short = clock.now() - start < std::chrono::milliseconds(20);
+    next->length = is_short ? planner::job_length::short_job : planner::job_length::long_job;
+    ended->add(next);
+    wake();
+  };
+  makers_.post(job, model->last_length);
+}
+
+void model_table::finish(const std::shared_ptr<served_model>& model,
+                         const std::shared_ptr<program_cache::entry>& entry,
+                         program_outcome&& outcome) noexcept {
+  // The cache may drop the entry.
+  const auto kept = entry;
+  model->programs.finish(*kept, std::move(outcome));
+  while (!kept->waiting.empty()) {
+    auto request = take(kept->waiting.front());
+    bool needs_other = false;
+    const auto failure = failure_of([&] { needs_other = apply(*request, *kept->outcome); });
+    if (failure) {
+      request->fail(*failure);
+    } else if (needs_other) {
+      proceed(std::move(request));
+    }
+  }
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/models/program_key.hpp"
+
+#include <sluice/operations/program.hpp>
+#include <sluice/runtime/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace sluice::detail {
+
+/// What became of an attempt to make a program: the program, or the reason why there is none.
+struct program_outcome {
+  program what{};                             ///< no program: there is a failure
+  std::vector<std::size_t> inputs{};          ///< by input of the program: that of the model
+  std::vector<std::uint32_t> outputs{};       ///< by output of the model: that of the program
+  std::optional<error> failure{};             ///< why there is no program
+  std::vector<std::size_t> unbound_inputs{};  ///< of the model, which must be bound first
+
+  /// Whether another attempt would end in the same way.
+  [[nodiscard]] bool is_final() const noexcept {
+    return !failure || failure->code() == errc::invalid_argument ||
+           failure->code() == errc::unsupported;
+  }
+};
+
+/// The programs of a model that are kept for later requests, and those that are being made. At most
+/// a number of programs are kept, and as many reasons why there is none. What was used the longest
+/// time ago is dropped. Not thread-safe.
+class program_cache {
+ public:
+  /// A program, or a place for one.
+  struct entry {
+    explicit entry(program_key entry_key) : key(std::move(entry_key)) {}
+
+    const program_key key;                     ///< with values of its own
+    std::optional<program_outcome> outcome{};  ///< nothing until the attempt has ended
+    std::vector<std::uint64_t> waiting{};      ///< the numbers of the requests that wait for it
+  };
+
+  /// A cache that keeps `most` programs.
+  explicit program_cache(std::size_t most) noexcept : most_(most) {}
+
+  /// The entry for a key, which now is that used last; nullptr if there is none.
+  [[nodiscard]] std::shared_ptr<entry> find(const program_key& key) noexcept;
+  /// Adds an entry without an outcome, for a key that has none.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] std::shared_ptr<entry> add(const program_key& key);
+  /// Drops an entry.
+  void drop(const program_key& key) noexcept;
+  /// States what became of an entry. It is kept if another attempt would end in the same way.
+  void finish(entry& ended, program_outcome&& outcome) noexcept;
+  /// The number of programs that are kept.
+  [[nodiscard]] std::size_t programs() const noexcept { return programs_.size(); }
+
+ private:
+  struct hash_of_key {
+    [[nodiscard]] std::size_t operator()(const program_key& key) const noexcept {
+      return key.hash();
+    }
+  };
+  using entries = std::list<std::shared_ptr<entry>>;  // the one used last first
+
+  [[nodiscard]] entries& list_of(const entry& each) noexcept {
+    if (!each.outcome) return attempts_;
+    return each.outcome->failure ? failures_ : programs_;
+  }
+
+  const std::size_t most_;
+  entries attempts_;
+  entries programs_;
+  entries failures_;
+  std::unordered_map<program_key, entries::iterator, hash_of_key> by_key_;
+};
+
+}  // namespace sluice::detail

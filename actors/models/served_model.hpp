@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/models/program_cache.hpp"
+#include "actors/models/served_source.hpp"
+#include "actors/models/waiting_count.hpp"
+
+#include <sluice/envelope/planner.hpp>
+
+#include <deque>
+#include <memory>
+#include <string>
+
+namespace sluice::detail {
+
+/// A model that has or had a name. Requests that wait for one of its programs keep it.
+struct served_model {
+  const std::string name;
+  const served_source source;
+  program_cache programs;
+  waiting_count waiting{};
+  /// The programs that are still to be made, in this order.
+  std::deque<std::shared_ptr<program_cache::entry>> attempts{};
+  bool is_making = false;                                           ///< whether one is being made
+  planner::job_length last_length = planner::job_length::long_job;  ///< of an attempt
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/models/program_cache.hpp"
+#include "actors/models/program_key.hpp"
+
+#include <sluice/operations/model_source.hpp>
+#include <sluice/operations/run.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace sluice::detail {
+
+/// A name that a client has sent, for errors: printable, and not longer than a line.
+[[nodiscard]] std::string displayed_name(std::string_view name);
+
+/// The source of a model, and the options of its programs. Thread-safe.
+class served_source {
+ public:
+  /// @throws error `invalid_argument` if there is no source, two of its inputs or outputs have one
+  /// name, or an option is out of range
+  served_source(std::shared_ptr<const model_source> source, const model_options& options);
+
+  [[nodiscard]] const model_source& source() const noexcept { return *source_; }
+  /// The inputs of a request in the order of the model.
+  /// @throws error `invalid_argument` if one is missing, unknown or does not fit its declaration
+  [[nodiscard]] std::vector<run_input> order_inputs(
+      std::map<std::string, run_input>&& inputs) const;
+  /// The numbers of outputs of the model.
+  /// @throws error `invalid_argument` if one is unknown or named twice
+  [[nodiscard]] std::vector<std::uint32_t> number_outputs(
+      const std::vector<std::string>& outputs) const;
+  /// Binds the inputs `numbers`, whose elements must be known.
+  /// @throws error `invalid_argument` if one does not lie in host memory, or is bound already
+  /// @throws error `unsupported` if the values are too large
+  void bind_inputs(program_key& key, const std::vector<std::size_t>& numbers,
+                   const std::vector<run_input>& inputs) const;
+  /// Makes a program. Takes as long as `model_source::program_for`.
+  [[nodiscard]] program_outcome make_program(const program_key& key) const noexcept;
+
+ private:
+  using numbers_by_name = std::unordered_map<std::string_view, std::size_t>;
+
+  [[nodiscard]] program_outcome outcome_of(const model_program& made) const;
+  /// @throws error `invalid_argument` if `name` is none of the names in `numbers`
+  [[nodiscard]] static std::size_t number_of(const numbers_by_name& numbers,
+                                             const std::string& name, const char* kind);
+
+  const std::shared_ptr<const model_source> source_;
+  const model_options options_;
+  const numbers_by_name inputs_;
+  const numbers_by_name outputs_;
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/actors/operation_actor.hpp>
+#include <sluice/actors/program.hpp>
+#include <sluice/envelope/device_service.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/model_source.hpp>
+#include <sluice/operations/run.hpp>
+#include <sluice/operations/tensors.hpp>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// Gives a model a name, by which requests run it. The answer is its `model_description`.
+///
+///     load_model{.name = "classifier",
+///                .source = std::make_shared<model>(model::open("classifier.onnx"))}
+///
+/// A model that has this name already is replaced. Its requests end with it, also those that still
+/// wait for a program; later ones run the new model. No program is made yet. Errors:
+/// `invalid_argument` (no name, no source, no place for a program, or `max_in_batch` exceeds 128),
+/// `overloaded` (too many messages of the sender wait in front of the actor).
+struct load_model {
+  std::string name{};                            ///< required
+  std::shared_ptr<const model_source> source{};  ///< required
+  model_options options{};                       ///< of its programs
+  /// The largest number of programs that are kept for later requests. There is one for each set of
+  /// types and shapes of inputs, and of values of inputs that must be known. That which was used
+  /// the longest time ago is dropped. On a device, each program in use has a copy of the constants
+  /// of the model. The reasons why there is no program are kept, too, at most as many.
+  std::size_t max_programs = 32;
+};
+
+/// Takes a name from its model. The answer is the `model_list` of the others. Requests to the model
+/// that have been received before are answered as if it were still there. Errors:
+/// `invalid_argument` (no model has this name), `overloaded`.
+struct unload_model {
+  std::string name{};  ///< required
+};
+
+/// Runs a model on inputs. The answer is one tensor for each output, as `tensors`.
+///
+///     request(self, models, caf::infinite,
+///             run_model{.name = "classifier", .inputs = {{"image", pixels}}})
+///
+/// The first request with inputs of other types or shapes waits until the program for them has been
+/// made, and others with such inputs wait with it. The model actor then passes the request on to
+/// the program actor as a `run`, and its options are those of that run. A deadline, a cancellation
+/// and the end of the sender also end the wait for the program.
+///
+/// If a shape or a parameter of the model depends on the elements of an input, this input must lie
+/// in host memory. There is then a program for each value of it. The value is copied when the
+/// program is made.
+///
+/// Errors, in addition to those of `run`: `invalid_argument` (no model has this name, an input is
+/// missing, unknown or does not fit its declaration, an output is unknown or named twice, or an
+/// input that must lie in host memory does not), `unsupported` (sluice cannot compute the model for
+/// such inputs, or the inputs whose values must be known have more than 1 MiB), `overloaded` (too
+/// many requests wait for programs of the model), `shutting_down`.
+struct run_model {
+  std::string name{};                         ///< of the model
+  std::map<std::string, run_input> inputs{};  ///< a tensor for each input, by name
+  /// The outputs that are wanted, in the order of the answer. Empty: all, in the order of the
+  /// model. All are computed in any case.
+  std::vector<std::string> outputs{};
+};
+
+/// Runs a model on inputs, and copies the results to host memory. The answer is one `host_tensor`
+/// for each output, as `host_tensors`. Otherwise as `run_model`.
+struct run_model_to_host {
+  std::string name{};                         ///< of the model
+  std::map<std::string, run_input> inputs{};  ///< a tensor for each input, by name
+  std::vector<std::string> outputs{};         ///< as in `run_model`
+};
+
+/// Asks for the names of all models, as a `model_list`.
+struct list_models {};
+/// The models of an actor.
+struct model_list {
+  std::vector<std::string> names{};  ///< in alphabetical order
+};
+
+/// Asks for the inputs and outputs of a model, as a `model_description`. Errors: `invalid_argument`
+/// (no model has this name), `overloaded`.
+struct describe_model {
+  std::string name{};  ///< required
+};
+/// A model that has a name.
+struct model_description {
+  std::string name{};                  ///< by which requests run it
+  std::vector<model_value> inputs{};   ///< in the order of the model
+  std::vector<model_value> outputs{};  ///< in the order of the model
+  std::size_t programs = 0;            ///< number of programs that are kept for later requests
+  std::size_t waiting = 0;             ///< number of requests that wait for a program to be made
+};
+
+/// The answer to `run_model`: one tensor for each output that is wanted.
+template <>
+struct request_reply<run_model> {
+  using type = tensors;  ///< type of the answer
+};
+/// The answer to `run_model_to_host`: one tensor for each output that is wanted.
+template <>
+struct request_reply<run_model_to_host> {
+  using type = host_tensors;  ///< type of the answer
+};
+template <>
+struct local_message<model_list> : std::true_type {};
+template <>
+struct local_message<model_description> : std::true_type {};
+
+/// The actor that serves models by name. It takes `run_model` and `run_model_to_host` alone, or
+/// followed by `request_options`. The sender of requests may cancel them with `cancel_request`.
+/// `get_queue_status` tells of the requests that wait for programs.
+///
+///     const auto scores = ask<host_tensors>(
+///         system, device.models(),
+///         run_model_to_host{.name = "classifier", .inputs = {{"image", pixels}}});
+///
+/// Programs are made on two threads, one model at a time on each. One is for models whose last
+/// program took less than 20 ms, so that these do not wait for the others. Models take turns. At
+/// most 1024 requests to a model wait for its programs, those of one sender at most 512, and they
+/// keep at most 128 MiB of inputs.
+using model_actor =
+    caf::typed_actor<takes<model_description(load_model)>, takes<model_list(unload_model)>,
+                     takes<model_list(list_models)>, takes<model_description(describe_model)>,
+                     takes<tensors(run_model)>, takes<tensors(run_model, request_options)>,
+                     takes<host_tensors(run_model_to_host)>,
+                     takes<host_tensors(run_model_to_host, request_options)>,
+                     takes<void(cancel_request)>, takes<queue_status(get_queue_status)>>;
+
+/// Starts a model actor, which has its programs run by `programs`, an actor of `service`. It ends
+/// when its last handle is dropped, or with `programs`. Requests that wait for a program are then
+/// answered with `shutting_down`. Its end waits for a program that is being made.
+/// @throws std::bad_alloc if there is no memory
+[[nodiscard]] SLUICE_EXPORT model_actor spawn_models(caf::actor_system& system,
+                                                     std::shared_ptr<device_service> service,
+                                                     const program_actor& programs);
+
+}  // namespace sluice
+
+SLUICE_MESSAGES(sluice_models, 1170, sluice::model_actor, sluice::load_model, sluice::unload_model,
+                sluice::run_model, sluice::run_model_to_host, sluice::list_models,
+                sluice::model_list, sluice::describe_model, sluice::model_description)
