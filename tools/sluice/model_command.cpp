@@ -5,6 +5,7 @@
 #include "tools/sluice/model_profile.hpp"
 #include "tools/sluice/model_report.hpp"
 #include "tools/sluice/model_shapes.hpp"
+#include "tools/sluice/model_source.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
 
@@ -24,12 +25,9 @@ namespace sluice::cli {
 
 namespace {
 
-struct model_options {
+struct command_options {
   common_options common;
-  std::string model;
-  std::vector<std::string> shapes;      // "name=1,3", or "1,3"
-  std::vector<std::string> dimensions;  // "batch=4", or "4"
-  std::vector<std::string> inputs;      // "name=file", or "file"
+  model_arguments source;
   bool json = false;
   bool profile = false;
   profile_options profiling{};
@@ -73,7 +71,7 @@ std::string failure_of(const model_report& report, const std::string& problem) {
 }
 
 /// The options that only `--profile` uses. @throws error `invalid_argument` if there is one
-void require_profile(const CLI::App& command, const model_options& options) {
+void require_profile(const CLI::App& command, const command_options& options) {
   if (options.profile) return;
   for (const auto* const name : {"--chart", "--runs", "--seed"}) {
     if (command.count(name) != 0)
@@ -81,24 +79,18 @@ void require_profile(const CLI::App& command, const model_options& options) {
   }
 }
 
-void run(const CLI::App& command, const model_options& options) {
+void run(const CLI::App& command, const command_options& options) {
   require_profile(command, options);
-  const auto network = model::open(options.model);
-  const auto names = names_of(network.inputs());
-  const auto files = parse_named_files("--input", options.inputs, names, standard_input);
-  std::vector<named_file> input_files{{"MODEL", options.model}};
-  for (const auto& file : files) input_files.push_back({"--input", file.text});
+  const auto opened = open_model(options.source);
+  const auto& network = opened.network;
   std::vector<named_file> output_files{{"report", standard_output}};
   if (!options.chart.empty()) output_files.push_back({"--chart", options.chart});
-  require_distinct_files(options.common, std::move(output_files), input_files);
+  require_distinct_files(options.common, std::move(output_files), opened.files(options.source));
 
-  stated_shapes stated{
-      .shapes = parse_named("--shape", options.shapes, names),
-      .dimensions = parse_named("--dimension", options.dimensions, symbols_of(network))};
-  stated.tensors = read_inputs(files, names);
+  const auto stated = opened.read(options.source);
   auto shapes = shapes_of(network, stated);
 
-  model_report report{.path = options.model,
+  model_report report{.path = options.source.path,
                       .summary = network.summary(),
                       .inputs = network.inputs(),
                       .outputs = network.outputs(),
@@ -115,7 +107,7 @@ void run(const CLI::App& command, const model_options& options) {
     write_trace(*options.common.trace, chrome_trace(1));
   }
   if (profile && !options.chart.empty())
-    io::draw_bar_chart(profile_chart(*profile, options.model)).save(options.chart);
+    io::draw_bar_chart(profile_chart(*profile, options.source.path)).save(options.chart);
 
   if (options.json) {
     auto document = report_json(report);
@@ -125,38 +117,17 @@ void run(const CLI::App& command, const model_options& options) {
     print(report_text(report) + (profile ? profile_text(*profile) : std::string()));
   }
   if (const auto text = failure_of(report, shapes.problem); !text.empty())
-    throw error(errc::unsupported, fmt::format("{}: {}", io::displayed(options.model), text));
+    throw error(errc::unsupported, fmt::format("{}: {}", io::displayed(options.source.path), text));
 }
 
 }  // namespace
 
 void add_model_command(CLI::App& program) {
-  const auto options = std::make_shared<model_options>();
+  const auto options = std::make_shared<command_options>();
   CLI::App& command = add_command(
       program, "model", "Describe a model in the format of ONNX, and its program", options->common);
-  command
-      .add_option("MODEL", options->model,
-                  "The model, an ONNX file; not -, because other files may belong to it")
-      ->required()
-      ->type_name("FILE");
-  command
-      .add_option(
-          "--dimension", options->dimensions,
-          "The extent of a symbol in the shapes of inputs; SYMBOL= may be left out if there "
-          "is one")
-      ->type_name("[SYMBOL=]N")
-      ->allow_extra_args(false);
-  command
-      .add_option("--shape", options->shapes,
-                  "The shape of an input; NAME= may be left out if there is one input")
-      ->type_name("[NAME=]N,N,...")
-      ->allow_extra_args(false);
-  command
-      .add_option("-i,--input", options->inputs,
-                  "An input, a .npy file: its shape, and its elements if the program must know "
-                  "them; NAME= may be left out if there is one input")
-      ->type_name("[NAME=]FILE")
-      ->allow_extra_args(false);
+  add_model_argument(command, options->source)->required();
+  add_shape_options(command, options->source);
   command.add_flag("--json", options->json, "Print JSON");
   command.add_flag("--profile", options->profile,
                    "Run the steps one by one on the device, and print the time of each");

@@ -2,7 +2,7 @@
 #include "tools/sluice/model_profile.hpp"
 
 #include "tools/io/displayed.hpp"
-#include "tools/sluice/memory.hpp"
+#include "tools/sluice/model_tensors.hpp"
 
 #include <fmt/format.h>
 
@@ -27,43 +27,6 @@ constexpr std::size_t runs_before_program = 8;
 
 double microseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::micro>(time).count();
-}
-
-host_tensor random_tensor(std::mt19937_64& generator, const tensor_spec& spec) {
-  const bool is_integer = spec.type < element_type::e4m3;
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> elements(spec.size());
-  for (auto& element : elements) {
-    element = uniform(generator);
-    if (is_integer) element = element < 0 ? 0.0F : 1.0F;
-  }
-  return host_tensor(std::move(elements), spec.shape).to(spec.type);
-}
-
-/// Refuses a program whose values do not fit into memory, before anything is allocated.
-void require_memory_for(const session& current, const model_program& compiled,
-                        const named_specs& specs) {
-  auto inputs = compiled.cost.constant_bytes;
-  for (const auto& [name, spec] : specs) inputs = saturating_add(inputs, spec.bytes());
-  auto results = compiled.cost.live_bytes;
-  for (const auto& spec : compiled.results) results = saturating_add(results, spec.bytes());
-  require_memory("--profile", current.info(), inputs, saturating_add(inputs, results));
-}
-
-/// The inputs of the program on the device, in order.
-std::vector<tensor> upload_inputs(session& current, const model_program& compiled,
-                                  const named_tensors& inputs, const named_specs& specs,
-                                  std::uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::vector<tensor> tensors;
-  for (const auto& name : compiled.inputs) {
-    const auto known = inputs.find(name);
-    auto elements =
-        known != inputs.end() ? known->second : random_tensor(generator, specs.at(name));
-    tensors.push_back(
-        current.ask<tensor>(current.device().actor(), upload{.values = std::move(elements)}));
-  }
-  return tensors;
 }
 
 spread measure_program(session& current, const model_program& compiled,
@@ -152,9 +115,10 @@ nlohmann::ordered_json json_of(const spread& times) {
 model_profile measure(session& current, const model& network, const model_program& compiled,
                       const named_tensors& inputs, const named_specs& specs,
                       const named_tensors& values, const profile_options& options) {
-  require_memory_for(current, compiled, specs);
+  require_memory_for("--profile", current, compiled, specs);
   const auto steps = network.steps_for(specs, values);
-  const auto tensors = upload_inputs(current, compiled, inputs, specs, options.seed);
+  std::mt19937_64 generator(options.seed);
+  const auto tensors = upload_tensors(current, input_tensors(compiled, inputs, specs, generator));
   model_profile profile{.device = current.device_name(), .options = options};
   // The first run has a thread compile the kernels for fused steps, if the device needs any.
   (void)measure_program(current, compiled, tensors, 1);

@@ -79,6 +79,8 @@ void on_threads(std::size_t count, const Work& work) {
 /// The current number of threads of the process, from Linux.
 [[nodiscard]] std::size_t threads_of_process();
 
+struct model_bench;
+
 /// A run of a suite of `sluice bench`: its options, and what it fills in.
 struct bench_run {
   session& current;
@@ -87,8 +89,9 @@ struct bench_run {
   /// The options of a device with so many lanes of each actor.
   std::function<device_service_options(std::size_t lanes)> service;
   bench_report& report;
-  std::size_t measured_rounds = 0;  ///< the sum over all sections
-  std::size_t most_threads = 0;     ///< of the process after a round
+  const model_bench* model = nullptr;  ///< what the suite `model` measures
+  std::size_t measured_rounds = 0;     ///< the sum over all sections
+  std::size_t most_threads = 0;        ///< of the process after a round
 
   [[nodiscard]] device_service& service_of_device() const { return current.device().service(); }
   [[nodiscard]] device_runtime& runtime() const { return service_of_device().runtime(); }
@@ -125,6 +128,8 @@ void bench_latency(bench_run& run);
 void bench_launch(bench_run& run);
 void bench_mel(bench_run& run);
 void bench_memory(bench_run& run);
+/// Only if the library that reads models is built.
+void bench_model(bench_run& run);
 void bench_operations(bench_run& run);
 void bench_overhead(bench_run& run);
 void bench_programs(bench_run& run);

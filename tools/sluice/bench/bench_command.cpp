@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/model.hpp"
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
@@ -38,6 +39,9 @@ const std::array suites{
     bench_suite{"memory", "allocations beside those of the driver", bench_memory},
     bench_suite{"launch", "launches beside records of events", bench_launch},
     bench_suite{"mel", "the mel service", bench_mel},
+#ifdef SLUICE_HAS_MODELS
+    bench_suite{"model", "a model alone and with several clients", bench_model},
+#endif
     bench_suite{"hostile", "a client beside a hostile one", bench_hostile}};
 
 struct named_policy {
@@ -68,6 +72,7 @@ struct bench_options {
   std::size_t rounds = 20;
   bool json = false;
   std::string chart{};
+  model_bench model{};
 };
 
 /// The value of the first line of a file of Linux that begins with `key`; empty without one.
@@ -140,23 +145,38 @@ common_options with_device(const bench_options& options) {
   return common;
 }
 
-void run(const bench_options& options) {
+/// Opens the model, if the suite has one. Returns the files that the suite reads.
+std::vector<named_file> open_inputs([[maybe_unused]] const CLI::App& command,
+                                    [[maybe_unused]] bench_options& options) {
+#ifdef SLUICE_HAS_MODELS
+  const bool is_model_suite = options.suite->measure == bench_model;
+  require_model_options(command, is_model_suite);
+  if (is_model_suite) return options.model.open();
+#endif
+  return {};
+}
+
+void run(const CLI::App& command, bench_options& options) {
+  const auto inputs = open_inputs(command, options);
   std::vector<named_file> outputs{{"report", standard_output}};
   if (!options.chart.empty()) outputs.push_back({"--chart", options.chart});
-  require_distinct_files(options.common, std::move(outputs), {});
+  require_distinct_files(options.common, std::move(outputs), inputs);
   const auto waiting = choice("--wait", wait_policies, options.wait).policy;
   const auto lanes = options.service.lanes_per_actor != 0
                          ? std::vector{options.service.lanes_per_actor}
                          : options.suite->lanes;
-  const auto service = [&options = options.service, waiting](std::size_t count) {
+  // A model may be as large as its user likes.
+  const auto limits = inputs.empty() ? request_limits{} : session::without_limits().limits;
+  const auto service = [&options = options.service, waiting, limits](std::size_t count) {
     return device_service_options{.lanes_per_actor = count,
                                   .high_priority_lanes = options.high_priority_lanes,
                                   .completion_threads = options.completion_threads,
+                                  .limits = limits,
                                   .waiting = waiting};
   };
   session current(with_device(options), session::watch::nothing, service(lanes.front()));
   bench_report report;
-  bench_run run{current, options.rounds, lanes, service, report};
+  bench_run run{current, options.rounds, lanes, service, report, &options.model};
   options.suite->measure(run);
   current.finish();
   const auto head = head_text(options, run);
@@ -218,7 +238,10 @@ void add_bench_command(CLI::App& program) {
   add_output(command, "--chart", options->chart,
              "Also draw a chart of the times and of how many times as fast each row is")
       ->type_name("PNG");
-  command.callback([options] { run(*options); });
+#ifdef SLUICE_HAS_MODELS
+  add_model_options(command, options->model);
+#endif
+  command.callback([options, &command] { run(command, *options); });
 }
 
 }  // namespace sluice::cli

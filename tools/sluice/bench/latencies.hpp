@@ -3,7 +3,27 @@
 
 #include "tools/sluice/bench/bench.hpp"
 
+#include <mutex>
+
 namespace sluice::cli {
+
+/// The latencies of the requests of several clients, in microseconds. Thread-safe.
+class latency_log {
+ public:
+  void add(double latency) {
+    const std::lock_guard lock(mutex_);
+    latencies_.push_back(latency);
+  }
+  /// Those that were added since the last call.
+  [[nodiscard]] std::vector<double> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(latencies_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<double> latencies_;
+};
 
 /// The latencies, in microseconds, of requests that are measured in rounds. The figures are the
 /// medians over the rounds.

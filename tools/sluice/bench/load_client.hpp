@@ -41,15 +41,17 @@ template <class Reply>
 class load_clients {
  public:
   /// `request(client, i)` is the i-th request of a client: a tuple of what the message holds.
+  /// `latencies`, if given, gets the latency of each request.
   template <class Handle, class Request>
   load_clients(caf::actor_system& system, std::size_t clients, std::size_t in_flight,
-               const Handle& target, const Request& request)
+               const Handle& target, const Request& request,
+               const std::shared_ptr<latency_log>& latencies = nullptr)
       : system_(system) {
     for (std::size_t i = 0; i < clients; ++i) {
       clients_.push_back(
           system.spawn<caf::detached>([=](caf::event_based_actor* self) -> caf::behavior {
-            const auto client = std::make_shared<client_state<Handle, Request>>(self, i, in_flight,
-                                                                                target, request);
+            const auto client = std::make_shared<client_state<Handle, Request>>(
+                self, i, in_flight, target, request, latencies);
             return {[client](std::int64_t count) {
               return client->start(count);
             }};
@@ -80,12 +82,13 @@ class load_clients {
   class client_state : public std::enable_shared_from_this<client_state<Handle, Request>> {
    public:
     client_state(caf::event_based_actor* self, std::size_t number, std::size_t in_flight,
-                 Handle target, Request request)
+                 Handle target, Request request, std::shared_ptr<latency_log> latencies)
         : self_(self),
           number_(number),
           in_flight_(in_flight),
           target_(std::move(target)),
-          request_(std::move(request)) {}
+          request_(std::move(request)),
+          latencies_(std::move(latencies)) {}
 
     /// Sends `count` more requests.
     caf::response_promise start(std::int64_t count) {
@@ -102,8 +105,10 @@ class load_clients {
       if (unsent_ == 0) return;
       --unsent_;
       const auto send_parts = [&](auto&&... parts) {
+        const auto start = latencies_ ? clock::now() : clock::time_point();
         sluice::request(self_, target_, caf::infinite, std::move(parts)...)
-            .then([client = this->shared_from_this()](const Reply&) { client->count(); },
+            .then([client = this->shared_from_this(),
+                   start](const Reply&) { client->count_result(start); },
                   [client = this->shared_from_this()](caf::error& why) {
                     client->failure_ = std::move(why);
                     client->count();
@@ -111,6 +116,10 @@ class load_clients {
       };
       std::apply(send_parts, request_(number_, sent_++));
       if (in_flight_ == 1) spin_for_message(self_);
+    }
+    void count_result(clock::time_point start) {
+      if (latencies_) latencies_->add(microseconds_since(start));
+      count();
     }
     /// Counts a reply.
     void count() {
@@ -124,6 +133,7 @@ class load_clients {
     std::size_t in_flight_;
     Handle target_;
     Request request_;
+    std::shared_ptr<latency_log> latencies_;
     std::size_t sent_ = 0;
     std::int64_t unsent_ = 0;
     std::int64_t unanswered_ = 0;
@@ -157,6 +167,11 @@ class batch_sizes final : public kernel_trace {
   }
   /// The mean number of launches in a batch.
   [[nodiscard]] double mean() const { return static_cast<double>(launches_) / batches_; }
+  /// Forgets what has been counted. Called while there is no launch.
+  void clear() {
+    launches_ = 0;
+    batches_ = 0;
+  }
 
  private:
   std::atomic<std::int64_t> launches_{0};

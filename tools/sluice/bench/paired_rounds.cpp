@@ -6,10 +6,11 @@ namespace sluice::cli {
 void paired_rounds::measure() {
   warm_up();
   run_.each_round([this] { measure_round(); });
-  for (const auto& [way, pieces, rates] : ways_) {
+  for (const auto& [way, pieces, rates, latencies] : ways_) {
     section_row row{way.name, spread_of(rates), compare(rates, way.reference)};
     for (const auto other : way.comparisons) row.comparisons.push_back(compare(rates, other));
     if (way.mean_batch) row.mean_batch = way.mean_batch();
+    if (way.latencies) row.latency = {latencies.median(), latencies.p99()};
     section_.rows.push_back(std::move(row));
   }
   run_.report.add(section_);
@@ -36,13 +37,16 @@ void paired_rounds::measure_round() {
   for (auto& way : ways_) order.push_back(&way);
   std::shuffle(order.begin(), order.end(), random_source());
   for (auto* const way : order) {
+    const auto& log = way->way.latencies;
+    if (log) (void)log->take();  // those of the warm-up
     const std::chrono::duration<double> time = way->time();
+    if (log) way->latencies.add_round(log->take());
     way->rates.push_back(static_cast<double>(way->pieces) / time.count());
   }
 }
 
 comparison paired_rounds::compare(const std::vector<double>& rates, std::size_t reference) const {
-  const auto& [way, pieces, reference_rates] = ways_[reference];
+  const auto& [way, pieces, reference_rates, latencies] = ways_[reference];
   std::vector<double> ratios;
   for (std::size_t i = 0; i < rates.size(); ++i) ratios.push_back(rates[i] / reference_rates[i]);
   return {way.name, spread_of(ratios)};

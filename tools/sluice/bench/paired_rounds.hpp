@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/sluice/bench/bench.hpp"
+#include "tools/sluice/bench/latencies.hpp"
 
 #include <sluice/runtime/device_runtime.hpp>
 
@@ -38,10 +39,11 @@ class timed_work {
 struct way_of_work {
   std::string name;
   timed_work run;
-  std::size_t reference = 0;               ///< the number of the way to which its ratio is taken
-  std::vector<std::size_t> comparisons{};  ///< the numbers of further ways for ratios
-  std::function<double()> mean_batch{};    ///< if given, counts the batches after the rounds
-  std::int64_t fewest_pieces = 32;         ///< in a round
+  std::size_t reference = 0;                 ///< the number of the way to which its ratio is taken
+  std::vector<std::size_t> comparisons{};    ///< the numbers of further ways for ratios
+  std::function<double()> mean_batch{};      ///< if given, counts the batches after the rounds
+  std::int64_t fewest_pieces = 32;           ///< in a round
+  std::shared_ptr<latency_log> latencies{};  ///< if given, has those of all requests of the way
 };
 
 /// Ways to do the same work, measured in turns: each round times all of them once in random order,
@@ -76,6 +78,7 @@ class paired_rounds {
     way_of_work way;
     std::int64_t pieces = way.fewest_pieces;
     std::vector<double> rates{};  // of each round
+    latency_rounds latencies{};
 
     [[nodiscard]] clock::duration time() const { return way.run(pieces); }
   };

@@ -27,6 +27,8 @@ ordered_json json_of(const section_row& row) {
                          {"ratio", json_of(row.reference.ratio)},
                          {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
   if (row.mean_batch != 0) object["mean_batch"] = row.mean_batch;
+  if (row.latency)
+    object["latency"] = {{"median_us", row.latency->median}, {"p99_us", row.latency->p99}};
   for (const auto& other : row.comparisons) {
     object["beside"].push_back({{"name", other.name},
                                 {"ratio", json_of(other.ratio)},
@@ -72,6 +74,10 @@ std::string text_of(const section_row& row, const shown_figure& shown,
     text += fmt::format("      ratio to {}\n", row.reference.name);
   }
   if (row.mean_batch != 0) text += line("    mean batch", text_of(row.mean_batch), "");
+  if (row.latency)
+    text += line(fmt::format("    latency: median {}, p99 {} us", text_of(row.latency->median),
+                             text_of(row.latency->p99)),
+                 "", "");
   for (const auto& other : row.comparisons)
     text += line("    beside " + other.name, "", ratio(other));
   return text;
@@ -125,6 +131,19 @@ void bench_report::add(const std::string& path, const std::string& title,
     text_ += line(name, fmt::format("{:.1f} us", median), fmt::format("{:.1f} us", p99));
     add_value(path + '/' + key, {{"median_us", median}, {"p99_us", p99}});
     panel.rows.push_back({.label = name, .bars = {{median, median, p99}}});
+  }
+  panels_.push_back(std::move(panel));
+}
+
+void bench_report::add(const std::string& path, const std::string& title,
+                       const std::vector<time_row>& times) {
+  begin_table(title, "");
+  io::bar_panel panel{title, {"time (ms)"}, {}};
+  for (const auto& [key, name, us] : times) {
+    const auto ms = us / 1000;
+    text_ += line(name, text_of(ms) + " ms", "");
+    add_value(path + '/' + key, us);
+    panel.rows.push_back({.label = name, .bars = {{ms, ms, ms}}});
   }
   panels_.push_back(std::move(panel));
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,12 @@ struct comparison {
   spread ratio;
 };
 
+/// The latency of the requests of a row, in microseconds: the medians over the rounds.
+struct row_latency {
+  double median = 0;
+  double p99 = 0;
+};
+
 /// A way of work in a section.
 struct section_row {
   std::string name;
@@ -25,6 +32,7 @@ struct section_row {
   comparison reference;                   ///< the row itself if it is a reference
   std::vector<comparison> comparisons{};  ///< further ones
   double mean_batch = 0;                  ///< 0: not counted
+  std::optional<row_latency> latency{};   ///< nothing: not measured
 };
 
 /// What the text of a section shows of each row.
@@ -53,6 +61,13 @@ struct latency_row {
   double p99 = 0;
 };
 
+/// A time that is measured once.
+struct time_row {
+  std::string key;   ///< in the JSON
+  std::string name;  ///< in the text
+  double us = 0;
+};
+
 /// What a suite of `sluice bench` has measured: each figure is added once, for the text, the JSON
 /// and the chart. Not thread-safe.
 class bench_report {
@@ -67,6 +82,8 @@ class bench_report {
   /// Adds a table of latencies, whose keys are in the object `path` of the JSON.
   void add(const std::string& path, const std::string& title,
            const std::vector<latency_row>& latencies);
+  /// Adds a table of times that are measured once, likewise.
+  void add(const std::string& path, const std::string& title, const std::vector<time_row>& times);
   /// Adds a figure to the JSON alone.
   void add_value(const std::string& path, nlohmann::ordered_json value);
   /// Adds a line to the text alone.

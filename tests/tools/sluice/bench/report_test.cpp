@@ -131,6 +131,29 @@ TEST(bench_report, has_latencies) {
   expect_words(chart.lines.at(0), {"99th percentile"});
 }
 
+TEST(bench_report, has_latencies_of_rows) {
+  bench_report report;
+  auto section = section_of_calls();
+  section.rows[1].latency = {25, 75};
+  report.add(section);
+  const auto& rows = report.json().at("mel").at("alone");
+  EXPECT_EQ(rows[1].at("latency"), ordered_json({{"median_us", 25.0}, {"p99_us", 75.0}}));
+  EXPECT_FALSE(rows[0].contains("latency"));
+  expect_words(report.text(), {"    latency: median 25.0, p99 75.0 us"});
+}
+
+TEST(bench_report, has_times_that_are_measured_once) {
+  bench_report report;
+  report.add("model/first", "The first answer",
+             std::vector<time_row>{{"open_us", "reading", 1500}, {"run_us", "a run", 250}});
+  EXPECT_EQ(report.json().at("model").at("first"),
+            ordered_json({{"open_us", 1500.0}, {"run_us", 250.0}}));
+  expect_words(report.text(), {"The first answer\n", "reading", "1.50 ms", "0.250 ms"});
+  const auto chart = report.chart();
+  ASSERT_EQ(chart.panels.size(), 1U);
+  expect_bar(chart.panels[0].rows.at(0).bars.at(0), 1.5, 1.5, 1.5);
+}
+
 TEST(bench_report, without_figures_has_no_panels) {
   EXPECT_TRUE(bench_report().chart().panels.empty());
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/sluice/model_source.hpp"
+
+#include <utility>
+
+namespace sluice::cli {
+
+CLI::Option* add_model_argument(CLI::App& command, model_arguments& arguments) {
+  return command
+      .add_option("MODEL", arguments.path,
+                  "The model, an ONNX file; not -, because other files may belong to it")
+      ->type_name("FILE");
+}
+
+void add_shape_options(CLI::App& command, model_arguments& arguments) {
+  command
+      .add_option(
+          "--dimension", arguments.dimensions,
+          "The extent of a symbol in the shapes of inputs; SYMBOL= may be left out if there "
+          "is one")
+      ->type_name("[SYMBOL=]N")
+      ->allow_extra_args(false);
+  command
+      .add_option("--shape", arguments.shapes,
+                  "The shape of an input; NAME= may be left out if there is one input")
+      ->type_name("[NAME=]N,N,...")
+      ->allow_extra_args(false);
+  command
+      .add_option("-i,--input", arguments.inputs,
+                  "An input, a .npy file: its shape, and its elements if the program must know "
+                  "them; NAME= may be left out if there is one input")
+      ->type_name("[NAME=]FILE")
+      ->allow_extra_args(false);
+}
+
+opened_model open_model(const model_arguments& arguments) {
+  auto network = model::open(arguments.path);
+  auto inputs =
+      parse_named_files("--input", arguments.inputs, names_of(network.inputs()), standard_input);
+  return {std::move(network), std::move(inputs)};
+}
+
+std::vector<named_file> opened_model::files(const model_arguments& arguments) const {
+  std::vector<named_file> all{{"MODEL", arguments.path}};
+  for (const auto& file : inputs) all.push_back({"--input", file.text});
+  return all;
+}
+
+stated_shapes opened_model::read(const model_arguments& arguments) const {
+  const auto names = names_of(network.inputs());
+  stated_shapes stated{
+      .shapes = parse_named("--shape", arguments.shapes, names),
+      .dimensions = parse_named("--dimension", arguments.dimensions, symbols_of(network))};
+  stated.tensors = read_inputs(inputs, names);
+  return stated;
+}
+
+}  // namespace sluice::cli
