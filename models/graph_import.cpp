@@ -138,12 +138,14 @@ const graph_import::possible_value& graph_import::visible_values::output(
 }
 
 graph_import::graph_import(const model_file& file, step_scope& scope,
-                           std::vector<std::string> input_names, refused_nodes* refused)
+                           std::vector<std::string> input_names, refused_nodes* refused,
+                           model_precision precision)
     : file_(file),
       scope_(scope),
       input_names_(std::move(input_names)),
       opsets_(read_opsets(file.message().opset_import())),
-      refused_(refused) {}
+      refused_(refused),
+      precision_(scope, precision) {}
 
 results graph_import::import_model(std::map<std::string, value> inputs) {
   if (const auto version = file_.message().ir_version(); version > newest_format) {
@@ -153,7 +155,9 @@ results graph_import::import_model(std::map<std::string, value> inputs) {
   }
   visible_values visible{.opsets = &opsets_};
   for (auto& [name, input] : inputs) visible.values.emplace(name, std::move(input));
-  return import_graph(file_.graph(), visible);
+  auto outputs = import_graph(file_.graph(), visible);
+  for (auto& output : outputs) output = precision_.restore(output);
+  return outputs;
 }
 
 const value& graph_import::initializer(const onnx::TensorProto& tensor) {
@@ -316,10 +320,17 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
     for (int i = 0; i < graph.input_size(); ++i) {
       inner.values.insert_or_assign(graph.input(i).name(), given[static_cast<std::size_t>(i)]);
     }
-    return import_graph(graph, inner);
+    // The turns of a loop have values of the same types.
+    auto outputs = import_graph(graph, inner);
+    for (auto& output : outputs) output = precision_.restore(output);
+    return outputs;
   };
-  return entry->import(node(scope_, message, std::move(attributes), std::move(inputs.values), opset,
-                            input_names_, file_, import_subgraph));
+  const auto types = precision_.convert(message.op_type(), inputs.values);
+  auto outputs =
+      entry->import(node(scope_, message, std::move(attributes), std::move(inputs.values), opset,
+                         input_names_, file_, import_subgraph, precision_.math(message.op_type())));
+  precision_.record(types, outputs);
+  return outputs;
 }
 
 std::optional<results> graph_import::fold(const operator_entry& entry,

@@ -5,6 +5,7 @@
 #include "models/model_file.hpp"
 #include "models/node.hpp"
 #include "models/operator_table.hpp"
+#include "models/precision.hpp"
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
@@ -52,7 +53,8 @@ class graph_import {
   /// `input_names` are those of the inputs of the model. With `refused`, the import goes on after a
   /// node that cannot be imported, and adds it there.
   graph_import(const model_file& file, step_scope& scope, std::vector<std::string> input_names,
-               refused_nodes* refused = nullptr);
+               refused_nodes* refused = nullptr,
+               model_precision precision = model_precision::original);
 
   /// Adds the steps of the model's graph. Returns its outputs.
   /// @throws error with the name of the node that cannot be imported
@@ -114,6 +116,7 @@ class graph_import {
   std::vector<std::string> input_names_;
   std::map<std::string, std::int64_t> opsets_;
   refused_nodes* refused_;
+  precision_import precision_;
   int depth_ = 0;
   /// One for all turns of a loop.
   std::unordered_map<const onnx::TensorProto*, value> initializers_;

@@ -89,9 +89,9 @@ model_import::model_import(const model_file& file, const std::map<std::string, t
   }
 }
 
-std::vector<value> model_import::import_outputs(refused_nodes* refused) {
+std::vector<value> model_import::import_outputs(model_precision precision, refused_nodes* refused) {
   std::vector<value> outputs =
-      graph_import(file_, scope_, names_, refused).import_model(std::move(visible_));
+      graph_import(file_, scope_, names_, refused, precision).import_model(std::move(visible_));
   scope_.name_steps("outputs");
   for (auto& output : outputs) output = scope_.as_output(output);
   return outputs;
@@ -104,7 +104,7 @@ model_program model_import::make_program(const model_options& options) && {
                                                ", but must be at most " +
                                                std::to_string(most_in_batch));
   }
-  const auto outputs = import_outputs();
+  const auto outputs = import_outputs(options.precision);
   model_program compiled{.inputs = std::move(program_inputs_), .cost = scope_.cost(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     compiled.outputs.push_back(file_.outputs()[i].name);
@@ -116,15 +116,15 @@ model_program model_import::make_program(const model_options& options) && {
   return compiled;
 }
 
-model_steps model_import::make_steps() && {
-  const auto outputs = import_outputs();
+model_steps model_import::make_steps(const model_options& options) && {
+  const auto outputs = import_outputs(options.precision);
   return std::move(scope_).build_steps(std::move(program_inputs_), outputs);
 }
 
 std::vector<model_refusal> model_import::refusals() && {
   refused_nodes refused;
   try {
-    (void)std::move(scope_).build(import_outputs(&refused));
+    (void)std::move(scope_).build(import_outputs(model_precision::original, &refused));
   } catch (const unknown_output&) {
     // The refused nodes are the reason.
   } catch (const error& e) {

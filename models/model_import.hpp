@@ -38,13 +38,14 @@ class model_import {
   [[nodiscard]] model_program make_program(const model_options& options) &&;
   /// The program, step by step. Called once.
   /// @throws error as `model::program_for`
-  [[nodiscard]] model_steps make_steps() &&;
+  [[nodiscard]] model_steps make_steps(const model_options& options) &&;
   /// Why there is no program; empty if there is one. Called once.
   [[nodiscard]] std::vector<model_refusal> refusals() &&;
 
  private:
   /// Adds all steps. Returns the outputs.
-  [[nodiscard]] std::vector<value> import_outputs(refused_nodes* refused = nullptr);
+  [[nodiscard]] std::vector<value> import_outputs(model_precision precision,
+                                                  refused_nodes* refused = nullptr);
 
   const model_file& file_;
   import_budget budget_;

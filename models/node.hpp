@@ -6,6 +6,7 @@
 #include "models/value.hpp"
 
 #include <sluice/operations/host_tensor.hpp>
+#include <sluice/operations/math_mode.hpp>
 #include <sluice/runtime/error.hpp>
 
 #include <cstddef>
@@ -38,7 +39,7 @@ class node {
   node(step_scope& scope, const onnx::NodeProto& message, attribute_map attributes,
        std::vector<std::optional<value>> inputs, std::int64_t opset,
        const std::vector<std::string>& input_names, const model_file& file,
-       subgraph_import import_subgraph)
+       subgraph_import import_subgraph, math_mode math = math_mode::f32)
       : scope_(scope),
         message_(message),
         attributes_(std::move(attributes)),
@@ -46,7 +47,8 @@ class node {
         opset_(opset),
         input_names_(input_names),
         file_(file),
-        import_subgraph_(std::move(import_subgraph)) {}
+        import_subgraph_(std::move(import_subgraph)),
+        math_(math) {}
 
   /// The version of the operator set.
   [[nodiscard]] std::int64_t opset() const noexcept { return opset_; }
@@ -125,12 +127,12 @@ class node {
   /// Adds a step with one result.
   template <class Operation>
   [[nodiscard]] value add(Operation operation) const {
-    return scope_.add(std::move(operation));
+    return scope_.add(with_math(std::move(operation)));
   }
   /// Adds a step, and returns all of its results.
   template <class Operation>
   [[nodiscard]] results add_all(Operation operation) const {
-    return scope_.add_all(std::move(operation));
+    return scope_.add_all(with_math(std::move(operation)));
   }
   /// A value with known elements.
   [[nodiscard]] value constant(host_tensor elements) const { return {scope_, std::move(elements)}; }
@@ -169,6 +171,11 @@ class node {
 
  private:
   [[nodiscard]] const onnx::AttributeProto* find(std::string_view name, int type) const;
+  template <class Operation>
+  [[nodiscard]] Operation with_math(Operation operation) const {
+    if constexpr (requires { operation.math = math_; }) operation.math = math_;
+    return operation;
+  }
 
   step_scope& scope_;
   const onnx::NodeProto& message_;
@@ -178,6 +185,7 @@ class node {
   const std::vector<std::string>& input_names_;  // of the model
   const model_file& file_;
   subgraph_import import_subgraph_;
+  math_mode math_;  // of products
 };
 
 }  // namespace sluice::models

@@ -43,6 +43,9 @@ class value {
   /// How the elements lie in memory.
   [[nodiscard]] const tensor_layout& layout() const noexcept { return state_->layout; }
 
+  /// The address of what copies share.
+  [[nodiscard]] const void* identity() const noexcept { return state_.get(); }
+
   /// The elements, if they are known; otherwise no tensor.
   [[nodiscard]] const host_tensor& known() const noexcept { return state_->known; }
   /// The inputs of the model whose elements it depends on. None of a known value.

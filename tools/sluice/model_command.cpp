@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/io/displayed.hpp"
 #include "tools/sluice/command.hpp"
+#include "tools/sluice/model_comparison.hpp"
 #include "tools/sluice/model_inputs.hpp"
 #include "tools/sluice/model_profile.hpp"
 #include "tools/sluice/model_report.hpp"
@@ -30,6 +31,8 @@ struct command_options {
   model_arguments source;
   bool json = false;
   bool profile = false;
+  bool compare = false;
+  model_precision precision = model_precision::original;
   profile_options profiling{};
   std::string chart;
 };
@@ -49,10 +52,10 @@ std::vector<model_refusal> refusals_of(const model& network, const named_tensors
 
 /// Adds the program to a report, or the reasons why there is none. Inputs are bound by value.
 void add_program(model_report& report, const model& network, const named_tensors& inputs,
-                 named_specs& specs, named_tensors& values) {
+                 named_specs& specs, named_tensors& values, model_precision precision) {
   for (const auto& [name, spec] : specs) report.shapes.emplace(name, spec.shape);
   try {
-    report.compiled = program_for(network, inputs, specs, values);
+    report.compiled = program_for(network, inputs, specs, values, {.precision = precision});
   } catch (const error&) {
     report.refusals = refusals_of(network, inputs, specs, values);
     if (report.refusals.empty()) throw;
@@ -70,17 +73,42 @@ std::string failure_of(const model_report& report, const std::string& problem) {
   return fmt::format("{} node{} cannot run", count, count == 1 ? "" : "s");
 }
 
-/// The options that only `--profile` uses. @throws error `invalid_argument` if there is one
-void require_profile(const CLI::App& command, const command_options& options) {
-  if (options.profile) return;
-  for (const auto* const name : {"--chart", "--runs", "--seed"}) {
-    if (command.count(name) != 0)
-      throw error(errc::invalid_argument, fmt::format("{}: needs --profile", name));
-  }
+/// Refuses options that nothing uses. @throws error `invalid_argument`
+void require_uses(const CLI::App& command, const command_options& options) {
+  const auto require = [&](const char* name, bool has_use, const char* uses) {
+    if (command.count(name) != 0 && !has_use)
+      throw error(errc::invalid_argument, fmt::format("{}: needs {}", name, uses));
+  };
+  require("--chart", options.profile, "--profile");
+  require("--runs", options.profile, "--profile");
+  require("--seed", options.profile || options.compare, "--profile or --compare");
+  require("--compare", options.precision != model_precision::original,
+          "--precision tf32, f16 or bf16");
+}
+
+/// What `--profile` and `--compare` have found.
+struct measurements {
+  std::optional<model_profile> profile{};
+  std::optional<model_comparison> comparison{};
+};
+measurements measure_program(const command_options& options, const model& network,
+                             const model_program& compiled, const named_tensors& inputs,
+                             const named_specs& specs, const named_tensors& values) {
+  session current(options.common,
+                  options.profile ? session::watch::run_times : session::watch::nothing);
+  measurements found;
+  if (options.profile)
+    found.profile = measure(current, network, compiled, inputs, specs, values, options.precision,
+                            options.profiling);
+  if (options.compare)
+    found.comparison = compare(current, compiled, network.program_for(specs, values), inputs, specs,
+                               options.profiling.seed);
+  current.finish();
+  return found;
 }
 
 void run(const CLI::App& command, const command_options& options) {
-  require_profile(command, options);
+  require_uses(command, options);
   const auto opened = open_model(options.source);
   const auto& network = opened.network;
   std::vector<named_file> output_files{{"report", standard_output}};
@@ -96,25 +124,27 @@ void run(const CLI::App& command, const command_options& options) {
                       .outputs = network.outputs(),
                       .assumed = std::move(shapes.assumed)};
   named_tensors values;
-  if (shapes.problem.empty()) add_program(report, network, stated.tensors, shapes.specs, values);
-  std::optional<model_profile> profile;
-  if (options.profile && report.compiled) {
-    session current(options.common, session::watch::run_times);
-    profile = measure(current, network, *report.compiled, stated.tensors, shapes.specs, values,
-                      options.profiling);
-    current.finish();
+  if (shapes.problem.empty())
+    add_program(report, network, stated.tensors, shapes.specs, values, options.precision);
+  measurements found;
+  if ((options.profile || options.compare) && report.compiled) {
+    found =
+        measure_program(options, network, *report.compiled, stated.tensors, shapes.specs, values);
   } else if (options.common.trace) {
     write_trace(*options.common.trace, chrome_trace(1));
   }
-  if (profile && !options.chart.empty())
-    io::draw_bar_chart(profile_chart(*profile, options.source.path)).save(options.chart);
+  if (found.profile && !options.chart.empty())
+    io::draw_bar_chart(profile_chart(*found.profile, options.source.path)).save(options.chart);
 
   if (options.json) {
     auto document = report_json(report);
-    if (profile) document["profile"] = profile_json(*profile);
+    document["precision"] = name_of(options.precision);
+    if (found.profile) document["profile"] = profile_json(*found.profile);
+    if (found.comparison) document["comparison"] = comparison_json(*found.comparison);
     print(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   } else {
-    print(report_text(report) + (profile ? profile_text(*profile) : std::string()));
+    print(report_text(report) + (found.profile ? profile_text(*found.profile) : std::string()) +
+          (found.comparison ? comparison_text(*found.comparison) : std::string()));
   }
   if (const auto text = failure_of(report, shapes.problem); !text.empty())
     throw error(errc::unsupported, fmt::format("{}: {}", io::displayed(options.source.path), text));
@@ -128,9 +158,13 @@ void add_model_command(CLI::App& program) {
       program, "model", "Describe a model in the format of ONNX, and its program", options->common);
   add_model_argument(command, options->source)->required();
   add_shape_options(command, options->source);
+  add_precision_option(command, options->precision);
   command.add_flag("--json", options->json, "Print JSON");
   command.add_flag("--profile", options->profile,
                    "Run the steps one by one on the device, and print the time of each");
+  command.add_flag("--compare", options->compare,
+                   "Run the model once at the precision of --precision and once at that of the "
+                   "file, and print how far the outputs are apart");
   add_output(command, "--chart", options->chart,
              "With --profile, also draw a chart of the longest steps")
       ->type_name("PNG");
@@ -149,7 +183,7 @@ void add_model_command(CLI::App& program) {
           [options](const std::string& text) {
             options->profiling.seed = parse_unsigned("--seed", text);
           },
-          "With --profile, seed of the random elements of inputs without a file [0]")
+          "With --profile or --compare, seed of the random elements of inputs without a file [0]")
       ->type_name("S");
   command.footer(
       "Extents that the model leaves open, and no option states, are 1. If nodes cannot run, the "

@@ -1,9 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/model_source.hpp"
 
+#include "tools/io/displayed.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
 #include <utility>
 
 namespace sluice::cli {
+
+namespace {
+
+constexpr std::array precisions{
+    std::pair{model_precision::original, "original"}, std::pair{model_precision::tf32, "tf32"},
+    std::pair{model_precision::f16, "f16"}, std::pair{model_precision::bf16, "bf16"}};
+
+model_precision parse_precision(const std::string& text) {
+  for (const auto& [precision, name] : precisions) {
+    if (text == name) return precision;
+  }
+  throw error(
+      errc::invalid_argument,
+      fmt::format("--precision: {} is not one of original, tf32, f16, bf16", io::quoted(text)));
+}
+
+}  // namespace
 
 CLI::Option* add_model_argument(CLI::App& command, model_arguments& arguments) {
   return command
@@ -31,6 +53,23 @@ void add_shape_options(CLI::App& command, model_arguments& arguments) {
                   "them; NAME= may be left out if there is one input")
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
+}
+
+void add_precision_option(CLI::App& command, model_precision& precision) {
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&precision](const std::string& text) { precision = parse_precision(text); },
+          "The type in which products, convolutions and what follows them are computed if the "
+          "model has f32: original, tf32, f16 or bf16 [original]")
+      ->type_name("TYPE");
+}
+
+std::string_view name_of(model_precision precision) {
+  for (const auto& [known, name] : precisions) {
+    if (known == precision) return name;
+  }
+  return "unknown";
 }
 
 opened_model open_model(const model_arguments& arguments) {

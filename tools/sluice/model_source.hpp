@@ -8,6 +8,7 @@
 #include <sluice/models/model.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice::cli {
@@ -24,6 +25,11 @@ struct model_arguments {
 CLI::Option* add_model_argument(CLI::App& command, model_arguments& arguments);
 /// Adds `--dimension`, `--shape` and `--input`. The files of inputs state shapes.
 void add_shape_options(CLI::App& command, model_arguments& arguments);
+
+/// Adds `--precision`.
+void add_precision_option(CLI::App& command, model_precision& precision);
+/// "f16"
+[[nodiscard]] std::string_view name_of(model_precision precision);
 
 /// A model that has been opened, and the files of its inputs, which have not.
 struct opened_model {

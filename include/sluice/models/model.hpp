@@ -64,7 +64,7 @@ class SLUICE_EXPORT model final : public model_source {
   /// member `batching` has the reason if it is not. What is computed from a shape is that of one
   /// request, in a batch as well.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
-  /// not fit its declaration, or if `max_in_batch` exceeds 128
+  /// not fit its declaration, if `max_in_batch` exceeds 128, or if `precision` is no enumerator
   /// @throws error `unsupported` with the name of an input that sluice has no type for, or of a
   /// node that sluice cannot compute, if the model is of a later version of ONNX, or if it needs
   /// too many nodes, turns of loops or values
@@ -75,7 +75,7 @@ class SLUICE_EXPORT model final : public model_source {
                                           const std::map<std::string, host_tensor>& values = {},
                                           const model_options& options = {}) const override;
   /// The steps of that program as programs of their own, to time them or to look at the values
-  /// between them on any device.
+  /// between them on any device. `max_in_batch` is not used.
   ///
   ///     const auto parts = classifier.steps_for({{"image", image}});
   ///     std::map<std::size_t, tensor> values{{0, pixels}};
@@ -90,7 +90,8 @@ class SLUICE_EXPORT model final : public model_source {
   /// whose operands are constants are not computed ahead.
   /// @throws error as `program_for`
   [[nodiscard]] model_steps steps_for(const std::map<std::string, tensor_spec>& specs,
-                                      const std::map<std::string, host_tensor>& values = {}) const;
+                                      const std::map<std::string, host_tensor>& values = {},
+                                      const model_options& options = {}) const;
   /// Every reason why `program_for` makes no program for these inputs; none if it makes one.
   ///
   ///     for (const auto& refusal : classifier.refusals({{"image", image}})) {

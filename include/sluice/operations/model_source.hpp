@@ -43,6 +43,16 @@ struct model_value {
 /// @throws error `invalid_argument` with the name of the input if it does not
 SLUICE_EXPORT void require_fit(const model_value& input, element_type type, const extents& shape);
 
+/// The type in which a program computes what its model has in f32. Inputs and outputs keep their
+/// types, and so do values of other types. docs/concepts/models.md has the steps that are
+/// concerned.
+enum class model_precision : std::uint8_t {
+  original,  ///< f32
+  tf32,      ///< f32; a GPU may round the factors of products and convolutions to TF32
+  f16,   ///< products, convolutions and what follows them in f16, with sums in f32; the rest in f32
+  bf16,  ///< likewise in bf16
+};
+
 /// Options of the program of a model.
 struct model_options {
   /// The largest number of requests that a GPU computes together, up to 128, if it is proved that
@@ -51,6 +61,7 @@ struct model_options {
   /// little. Before the first answer, an executable is made for each power of two up to this
   /// number.
   std::size_t max_in_batch = 1;
+  model_precision precision = model_precision::original;  ///< of values of f32
 };
 
 /// A program that computes a model for inputs of certain shapes.

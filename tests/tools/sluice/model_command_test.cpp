@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -208,6 +210,72 @@ TEST_F(model_command, measures_models_of_integers) {
   EXPECT_NE(outcome.status, 0);  // the elements of the file are used, and 2 is out of range
 }
 
+// w is random enough for errors, and the second output has none.
+TEST_F(model_command, compares_a_precision_with_that_of_the_file) {
+  onnx_graph graph;
+  graph.input("x", {-1, 3}).output("y").output("n");
+  graph.constant("w", {0.1F, 0.7F, -0.3F, 1.1F, 0.9F, -0.6F, 0.4F, 0.2F, 0.8F}, {3, 3});
+  graph.node("MatMul", {"x", "w"}, {"y"});
+  graph.node("Neg", {"x"}, {"n"});
+  save_model("two.onnx", graph);
+  for (const auto& device : program_devices()) {
+    for (const std::string precision : {"tf32", "f16", "bf16"}) {
+      const auto found = report({"two.onnx", "--dimension", "50", "--precision", precision,
+                                 "--compare", "--seed", "3", "--device", device});
+      EXPECT_EQ(found.at("precision"), precision);
+      const auto& comparison = found.at("comparison");
+      EXPECT_EQ(comparison.at("seed"), 3);
+      ASSERT_EQ(comparison.at("outputs").size(), 2U);
+      const auto& y = comparison.at("outputs").at(0);
+      const double rounding = precision == "bf16" ? 0x1p-8 : 0x1p-11;
+      if (precision != "tf32") {
+        EXPECT_GT(y.at("largest"), 0);
+      }
+      EXPECT_LT(y.at("largest"), 8 * rounding);
+      EXPECT_GE(y.at("largest"), y.at("root_mean_square"));
+      EXPECT_GE(y.at("largest_relative"), y.at("relative_root_mean_square"));
+      EXPECT_LT(y.at("relative_root_mean_square"), 2 * rounding);
+      EXPECT_EQ(y.at("elements"), 150);
+      EXPECT_EQ(y.at("not_finite"), 0);
+      EXPECT_EQ(comparison.at("outputs").at(1).at("name"), "n");
+      EXPECT_EQ(comparison.at("outputs").at(1).at("largest"), 0);
+    }
+  }
+  const auto text =
+      run({"model", "two.onnx", "--precision", "f16", "--compare", "--device", "host"});
+  EXPECT_EQ(text.status, 0) << text.errors;
+  for (const auto* const words : {"Compared with the precision of the file", "  y\n", "  n\n"})
+    EXPECT_NE(text.output.find(words), std::string::npos) << text.output;
+}
+
+// The steps of the precision are measured.
+TEST_F(model_command, measures_steps_of_a_precision) {
+  save_product();
+  const auto found = report({"product.onnx", "--profile", "--runs", "1", "--precision", "bf16",
+                             "--compare", "--device", "host"});
+  EXPECT_EQ(found.at("profile").at("steps").at(0).at("operation"), "cast");
+  EXPECT_EQ(found.at("profile").at("steps").size(), found.at("program").at("steps"));
+  EXPECT_TRUE(found.contains("comparison"));
+}
+
+// The figures against those of a definition, with elements that are not finite.
+TEST_F(model_command, counts_elements_whose_error_is_not_finite) {
+  onnx_graph graph;
+  graph.input("x", {4, 1}).output("y").constant("w", {1}, {1, 1});
+  graph.node("MatMul", {"x", "w"}, {"y"});
+  save_model("large.onnx", graph);
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  save<float>("x.npy", {4, 1}, {1e6F, 2, nan, 1 + 0x1p-12F});
+  const auto found =
+      report({"large.onnx", "-i", "x.npy", "--precision", "f16", "--compare", "--device", "host"});
+  const auto& y = found.at("comparison").at("outputs").at(0);
+  EXPECT_EQ(y.at("not_finite"), 1);  // 1e6 is infinite in f16
+  EXPECT_EQ(y.at("largest"), 0x1p-12);
+  EXPECT_NEAR(y.at("largest_relative").get<double>(), 0x1p-12, 1e-7);
+  EXPECT_NEAR(y.at("root_mean_square").get<double>(), 0x1p-12 / std::sqrt(2), 1e-9);
+  EXPECT_NEAR(y.at("relative_root_mean_square").get<double>(), 0x1p-12 / std::sqrt(5), 1e-7);
+}
+
 TEST_F(model_command, refuses_what_does_not_fit) {
   save_product();
   save<float>("x.npy", {2, 3}, std::vector<float>(6));
@@ -239,6 +307,10 @@ TEST_F(model_command, refuses_what_does_not_fit) {
           {"product.onnx", "--shape", "2,3", "-i", "x.npy"});
   for (const auto* const option : {"--runs", "--seed", "--chart"})
     refused({option, "needs --profile"}, {"product.onnx", option, "1"});
+  refused({"--compare", "needs --precision"}, {"product.onnx", "--compare"});
+  refused({"--precision", "'f8'"}, {"product.onnx", "--precision", "f8"});
+  refused({"--compare", "memory"}, {"product.onnx", "--compare", "--precision", "f16", "--shape",
+                                    "100000000000000,3", "--device", "host"});
   refused({"--runs", "'0'"}, {"product.onnx", "--profile", "--runs", "0"});
   refused({"--chart", "product.onnx", "MODEL"},
           {"product.onnx", "--profile", "--chart", "product.onnx"});

@@ -54,6 +54,27 @@ TEST_F(run_command, computes_a_model_of_one_input_and_one_output) {
   }
 }
 
+// 1 + 2^-12 is 1 in f16, and the output is of f32.
+TEST_F(run_command, computes_at_a_precision) {
+  onnx_graph graph;
+  graph.input("x", {1, 2}).constant("w", {1, 0, 0, 1}, {2, 2}).output("y");
+  graph.node("MatMul", {"x", "w"}, {"y"});
+  save_model("product.onnx", graph);
+  save<float>("x.npy", {1, 2}, {1 + 0x1p-12F, 3});
+  for (const auto& device : program_devices()) {
+    for (const auto* const precision : {"original", "f16", "bf16"}) {
+      expect_success({"run", "product.onnx", "-i", "x.npy", "-o", "y.npy", "--precision", precision,
+                      "--device", device});
+      const auto y = load("y.npy");
+      const bool is_original = std::string(precision) == "original";
+      EXPECT_EQ(y.values<float>()[0], is_original ? 1 + 0x1p-12F : 1) << precision;
+      EXPECT_EQ(y.values<float>()[1], 3) << precision;
+    }
+  }
+  expect_refused({"--precision", "'f64'"},
+                 {"run", "product.onnx", "-i", "x.npy", "--precision", "f64"});
+}
+
 TEST_F(run_command, binds_files_by_name) {
   save_two();
   save<float>("first.npy", {2}, {6, 8});

@@ -45,7 +45,7 @@ std::string clients_text(std::size_t count) {
 
 /// "scores.onnx: image 1x3x224x224 f16"
 std::string title_of(const std::string& path, const model_program& compiled,
-                     const named_specs& specs) {
+                     const named_specs& specs, model_precision precision) {
   std::vector<std::string> inputs;
   for (const auto& name : compiled.inputs) {
     const auto& spec = specs.at(name);
@@ -53,8 +53,10 @@ std::string title_of(const std::string& path, const model_program& compiled,
                                  shape_text(std::span(spec.shape.begin(), spec.shape.end())),
                                  to_string(spec.type)));
   }
-  return fmt::format("{}: {}", io::displayed(std::filesystem::path(path).filename().string()),
-                     fmt::join(inputs, ", "));
+  return fmt::format(
+      "{}: {}{}", io::displayed(std::filesystem::path(path).filename().string()),
+      fmt::join(inputs, ", "),
+      precision == model_precision::original ? "" : fmt::format(", as {}", name_of(precision)));
 }
 
 class model_suite {
@@ -87,7 +89,8 @@ class model_suite {
 
   void measure_first_answer() {
     auto start = clock::now();
-    single_ = program_for(network_, stated_.tensors, specs_, values_);
+    single_ =
+        program_for(network_, stated_.tensors, specs_, values_, {.precision = bench_.precision});
     const auto program_us = microseconds_since(start);
     const auto clients = *std::max_element(bench_.clients.begin(), bench_.clients.end());
     const auto set_count = std::max(clients, window);
@@ -112,11 +115,13 @@ class model_suite {
 
   void prepare_batches() {
     const auto start = clock::now();
-    batched_ =
-        program_for(network_, stated_.tensors, specs_, values_, {.max_in_batch = max_in_batch});
+    batched_ = program_for(network_, stated_.tensors, specs_, values_,
+                           {.max_in_batch = max_in_batch, .precision = bench_.precision});
     auto not_batched = prepare(batched_).not_batched;
+    (void)prepare(batched_, true);
     run_.report.add_value("model/first_answer/batches_prepared_us", microseconds_since(start));
     if (batched_.max_in_batch == 1) not_batched = batched_.batching.reason;
+    run_.report.add_value("model/precision", name_of(bench_.precision));
     run_.report.add_value("model/max_in_batch", batched_.max_in_batch);
     run_.report.add_value("model/not_batched", not_batched);
     run_.report.add_line(fmt::format(
@@ -127,15 +132,13 @@ class model_suite {
 
   void measure_rates() {
     const auto alone = session_.device().programs();
-    const auto sizes = std::make_shared<batch_sizes>();
-    const auto together =
-        spawn_programs(session_.system(), session_.device().shared_service(), sizes);
-    paired_rounds ways(run_, "model/rates", title_of(bench_.source.path, single_, specs_),
+    paired_rounds ways(run_, "model/rates",
+                       title_of(bench_.source.path, single_, specs_, bench_.precision),
                        {.unit = "a second", .pieces_per_second = 1});
     ways.add(way<tensors>("alone", alone, single_, 1, 1));
     ways.add(way<tensors>(fmt::format("alone, {} in flight", window), alone, single_, 1, window));
     const auto add = [&](way_of_work work, std::size_t clients) {
-      work.mean_batch = [run = work.run, sizes, clients] {
+      work.mean_batch = [run = work.run, sizes = sizes_, clients] {
         sizes->clear();
         (void)run(requests_in_round * static_cast<std::int64_t>(clients));
         return sizes->mean();
@@ -143,9 +146,9 @@ class model_suite {
       ways.add(std::move(work));
     };
     for (const auto clients : bench_.clients)
-      add(way<tensors>(clients_text(clients), together, batched_, clients, 1), clients);
+      add(way<tensors>(clients_text(clients), together_, batched_, clients, 1), clients);
     const auto most = *std::max_element(bench_.clients.begin(), bench_.clients.end());
-    add(way<host_tensors>(clients_text(most) + ", from and to the host", together, batched_, most,
+    add(way<host_tensors>(clients_text(most) + ", from and to the host", together_, batched_, most,
                           1),
         most);
     ways.measure();
@@ -163,15 +166,14 @@ class model_suite {
     return request;
   }
 
-  /// Waits until the executables of a program are prepared and its kernels are compiled.
-  prepared prepare(const model_program& compiled) {
-    const auto programs = session_.device().programs();
-    sluice::prepare description{.what = compiled.program};
+  /// Waits until the executables of a program for batches are prepared and its kernels compiled.
+  prepared prepare(const model_program& compiled, bool to_host = false) {
+    sluice::prepare description{.what = compiled.program, .to_host = to_host};
     for (const auto& name : compiled.inputs) description.inputs.push_back(specs_.at(name));
     for (;;) {
-      auto facts = session_.ask<prepared>(programs, description);
+      auto facts = session_.ask<prepared>(together_, description);
       // A GPU has the kernels a moment after the first run.
-      (void)session_.ask<tensors>(programs, request<run>(compiled, sets_.front().on_device));
+      (void)session_.ask<tensors>(together_, request<run>(compiled, sets_.front().on_device));
       if (facts.not_fused != "the kernels are being compiled") return facts;
     }
   }
@@ -184,8 +186,8 @@ class model_suite {
     auto latencies = std::make_shared<latency_log>();
     const auto load = std::make_shared<load_clients<Reply>>(
         session_.system(), clients, in_flight, target,
-        [this, &compiled, clients](std::size_t client, std::size_t i) {
-          const auto& set = in_turns(sets_, static_cast<std::int64_t>(client + i * clients));
+        [this, &compiled](std::size_t client, std::size_t i) {
+          const auto& set = in_turns(sets_, static_cast<std::int64_t>(client + i));
           if constexpr (std::is_same_v<Reply, host_tensors>) {
             return std::tuple(request<run_to_host>(compiled, set.on_host));
           } else {
@@ -209,6 +211,10 @@ class model_suite {
   model_program single_;
   model_program batched_;
   std::vector<input_set> sets_;
+  std::shared_ptr<batch_sizes> sizes_ = std::make_shared<batch_sizes>();
+  /// Of the requests that are launched together.
+  program_actor together_ =
+      spawn_programs(session_.system(), session_.device().shared_service(), sizes_);
 };
 
 }  // namespace
@@ -224,6 +230,7 @@ void add_model_options(CLI::App& command, model_bench& bench) {
   add_model_argument(command, bench.source)
       ->description("With WHAT = model, the model, an ONNX file");
   add_shape_options(command, bench.source);
+  add_precision_option(command, bench.precision);
   command
       .add_option_function<std::string>(
           "--clients", [&bench](const std::string& text) { bench.clients = parse_clients(text); },
@@ -235,7 +242,8 @@ void require_model_options(const CLI::App& command, bool is_model_suite) {
   if (is_model_suite && command.count("MODEL") == 0)
     throw error(errc::invalid_argument, "MODEL: the suite model needs a file");
   if (is_model_suite) return;
-  for (const auto* const name : {"MODEL", "--dimension", "--shape", "--input", "--clients"}) {
+  for (const auto* const name :
+       {"MODEL", "--dimension", "--shape", "--input", "--precision", "--clients"}) {
     if (command.count(name) != 0)
       throw error(errc::invalid_argument, fmt::format("{}: needs the suite model", name));
   }

@@ -12,6 +12,7 @@ namespace sluice::cli {
 struct model_bench {
   model_arguments source{};
   std::vector<std::size_t> clients{1, 8, 64};
+  model_precision precision = model_precision::original;
   std::optional<opened_model> opened{};
   double opening_us = 0;  ///< the time that `open` took
 
