@@ -35,12 +35,12 @@ struct model_state {
   std::set<caf::actor_id> watched;  // senders whose end drops requests
   const char* name = "sluice.models";
 };
-using self_pointer = caf::stateful_actor<model_state>*;
+using model_self = caf::stateful_actor<model_state>*;
 
 /// Ends the handler of a message, whatever is thrown.
 class handled_message_of_client {
  public:
-  explicit handled_message_of_client(self_pointer self) noexcept
+  explicit handled_message_of_client(model_self self) noexcept
       : self_(self), sender_(sender_of(self->current_sender())) {}
   handled_message_of_client(const handled_message_of_client&) = delete;
   handled_message_of_client& operator=(const handled_message_of_client&) = delete;
@@ -53,13 +53,13 @@ class handled_message_of_client {
   [[nodiscard]] request_sender sender() const noexcept { return sender_; }
 
  private:
-  const self_pointer self_;
+  const model_self self_;
   const request_sender sender_;
 };
 
 /// The handler of a request that is answered at once, with `work(table, request)`.
 template <class Request, class Work>
-auto immediate_handler(self_pointer self, Work work) {
+auto direct_handler(model_self self, Work work) {
   using reply = std::invoke_result_t<Work&, model_table&, Request&>;
   return [self, work](Request& request) {
     const handled_message_of_client handled(self);
@@ -72,7 +72,7 @@ auto immediate_handler(self_pointer self, Work work) {
 
 template <class Request>
 [[nodiscard]] caf::delegated<typename request_reply<Request>::type> take_run(
-    self_pointer self, Request& request, const request_options& options) {
+    model_self self, Request& request, const request_options& options) {
   const handled_message_of_client handled(self);
   auto address = take_address(self);
   if (const auto failure =
@@ -138,20 +138,20 @@ class serving_actor final : public inbox_actor<model_state> {
  private:
   [[nodiscard]] caf::behavior handlers() {
     return {[this](wake) { state_of(self()).table->work(); },
-            immediate_handler<load_model>(self(),
-                                          [](model_table& table, load_model& request) {
-                                            return table.load(std::move(request));
-                                          }),
-            immediate_handler<unload_model>(
+            direct_handler<load_model>(self(),
+                                       [](model_table& table, load_model& request) {
+                                         return table.load(std::move(request));
+                                       }),
+            direct_handler<unload_model>(
                 self(),
                 [](model_table& table, unload_model& request) { return table.unload(request); }),
-            immediate_handler<list_models>(
+            direct_handler<list_models>(
                 self(), [](model_table& table, list_models&) { return table.list(); }),
-            immediate_handler<describe_model>(self(),
-                                              [](model_table& table, describe_model& request) {
-                                                return table.describe(request);
-                                              }),
-            immediate_handler<get_queue_status>(
+            direct_handler<describe_model>(self(),
+                                           [](model_table& table, describe_model& request) {
+                                             return table.describe(request);
+                                           }),
+            direct_handler<get_queue_status>(
                 self(), [](model_table& table, get_queue_status&) { return table.status(); }),
             [this](run_model& request) { return take_run(self(), request, {}); },
             [this](run_model& request, const request_options& options) {

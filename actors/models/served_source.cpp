@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t max_bound_bytes = std::size_t{1} << 20U;
 
 /// @throws error `invalid_argument` if two values have one name
-std::unordered_map<std::string_view, std::size_t> number(const std::vector<model_value>& values) {
+std::unordered_map<std::string_view, std::size_t> number_values(
+    const std::vector<model_value>& values) {
   std::unordered_map<std::string_view, std::size_t> numbers;
   for (const auto& value : values) {
     if (!numbers.emplace(value.name, numbers.size()).second) {
@@ -54,8 +55,8 @@ served_source::served_source(std::shared_ptr<const model_source> source,
                              const model_options& options)
     : source_(checked(std::move(source))),
       options_(checked(options)),
-      inputs_(number(source_->inputs())),
-      outputs_(number(source_->outputs())) {}
+      inputs_(number_values(source_->inputs())),
+      outputs_(number_values(source_->outputs())) {}
 
 std::size_t served_source::number_of(const numbers_by_name& numbers, const std::string& value_name,
                                      const char* kind) {

@@ -17,21 +17,23 @@
 namespace sluice::test {
 namespace {
 
-using values = std::vector<model_value>;
-using specs = std::map<std::string, tensor_spec>;
+class program_sources : public ::testing::Test {
+ protected:
+  using value_list = std::vector<model_value>;
+  using spec_map = std::map<std::string, tensor_spec>;
 
-tensor_spec f32(const extents& shape) {
-  return tensor_spec::row_major(element_type::f32, shape);
-}
+  static tensor_spec f32(const extents& shape) {
+    return tensor_spec::row_major(element_type::f32, shape);
+  }
+  static program product() {
+    program_builder p;
+    const auto a = p.input("a");
+    const auto b = p.input("b");
+    return std::move(p).build({p.add("y", gemm{.a = a, .b = b})});
+  }
+};
 
-program product() {
-  program_builder p;
-  const auto a = p.input("a");
-  const auto b = p.input("b");
-  return std::move(p).build({p.add("y", gemm{.a = a, .b = b})});
-}
-
-TEST(program_sources, have_the_program_with_its_names) {
+TEST_F(program_sources, have_the_program_with_its_names) {
   const auto what = product();
   const program_source source(what, {{.name = "left"}, {.name = "right"}}, {{.name = "product"}});
   ASSERT_EQ(source.inputs().size(), 2U);
@@ -48,7 +50,7 @@ TEST(program_sources, have_the_program_with_its_names) {
   EXPECT_FALSE(made.batching);
 }
 
-TEST(program_sources, keep_the_batches_of_the_program) {
+TEST_F(program_sources, keep_the_batches_of_the_program) {
   program_builder p;
   const auto x = p.input("x", per_request);
   auto what = std::move(p).build({p.add("y", multiply(x, 2))}, {.max_in_batch = 16});
@@ -56,36 +58,36 @@ TEST(program_sources, keep_the_batches_of_the_program) {
   EXPECT_EQ(source.program_for({{"x", f32({1, 4})}}, {}, {}).max_in_batch, 16U);
 }
 
-TEST(program_sources, refuse_names_that_do_not_fit) {
-  const auto refused = [](const std::string& word, const program& what, const values& inputs,
-                          const values& outputs) {
+TEST_F(program_sources, refuse_names_that_do_not_fit) {
+  const auto refused = [](const std::string& word, const program& what, const value_list& inputs,
+                          const value_list& outputs) {
     EXPECT_TRUE(
         throws(errc::invalid_argument, word, [&] { (void)program_source(what, inputs, outputs); }));
   };
-  const values two{{.name = "a"}, {.name = "b"}};
-  const values one{{.name = "y"}};
+  const value_list two{{.name = "a"}, {.name = "b"}};
+  const value_list one{{.name = "y"}};
   refused("what", program(), two, one);
   refused("inputs: are 1", product(), one, one);
   refused("outputs: are 2", product(), two, two);
   refused("inputs: two have the name a", product(), {{.name = "a"}, {.name = "a"}}, one);
-  refused("outputs: one has no name", product(), two, values(1));
+  refused("outputs: one has no name", product(), two, value_list(1));
   program_builder p;
   const auto x = p.input("x");
   const auto y = p.add("y", affine{.x = x, .factor = p.scalar("factor")});
   refused("scalars", std::move(p).build({y}), one, one);
 }
 
-TEST(program_sources, refuse_inputs_that_do_not_fit) {
+TEST_F(program_sources, refuse_inputs_that_do_not_fit) {
   const std::vector<model_dimension> shape{{.symbol = "rows"}, {.extent = 4}};
   const program_source source(
       product(), {{.name = "a", .type = element_type::f32, .shape = shape}, {.name = "b"}},
       {{.name = "y"}});
-  const auto refused = [&](const std::string& word, const specs& inputs,
+  const auto refused = [&](const std::string& word, const spec_map& inputs,
                            const std::map<std::string, host_tensor>& bound = {}) {
     EXPECT_TRUE(
         throws(errc::invalid_argument, word, [&] { (void)source.program_for(inputs, bound, {}); }));
   };
-  const specs right{{"a", f32({3, 4})}, {"b", f32({4, 5})}};
+  const spec_map right{{"a", f32({3, 4})}, {"b", f32({4, 5})}};
   EXPECT_EQ(source.program_for(right, {}, {}).results[0].shape, (extents{3, 5}));
   refused("b: the input is not given", {{"a", f32({3, 4})}});
   refused("c: is not an input", {{"a", f32({3, 4})}, {"b", f32({4, 5})}, {"c", f32({1})}});
