@@ -30,10 +30,9 @@ class planner::state {
     s.device_->require_usable();
     const std::lock_guard lock(s.mutex_);
     const auto number = static_cast<std::size_t>(length);
-    auto& thread = s.workers_[s.threads_ == 1 ? 0 : number];
-    if (!thread.joinable()) {
-      thread = std::thread([shared, number] { shared->run(shared->threads_ == 1 ? 0 : number); });
-    }
+    const auto worker = s.threads_ == 1 ? 0 : std::min(number, long_jobs);
+    auto& thread = s.workers_[worker];
+    if (!thread.joinable()) thread = std::thread([shared, worker] { shared->run(worker); });
     auto& turns = s.queues_[number].turns;
     const auto turn =
         std::find_if(turns.begin(), turns.end(), [&](const jobs& j) { return j.owner == owner; });
@@ -60,6 +59,15 @@ class planner::state {
         turn = next;
       }
     }
+    auto& idle = queues_[idle_jobs];
+    if (idle.running_client == owner) idle.is_dropped = true;
+  }
+  /// As `client::others_wait`.
+  [[nodiscard]] bool others_wait(const client* owner) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto& idle = queues_[idle_jobs];
+    const bool is_dropped = idle.running_client == owner && idle.is_dropped;
+    return ending_ || is_dropped || next_of_others(threads_ - 1) != nullptr;
   }
   /// Waits for the job of a client that runs.
   void await(const client* owner) noexcept {
@@ -103,20 +111,31 @@ class planner::state {
     std::list<jobs> turns;
     const client* running_client = nullptr;
     std::thread::id thread{};
+    bool is_dropped = false;  // the running client is about to end, or has ended
   };
   static constexpr std::size_t short_jobs = 0;
   static constexpr std::size_t long_jobs = 1;
+  static constexpr std::size_t idle_jobs = 2;
   static constexpr std::size_t most_passed = 16;
 
-  /// The queue with the next job of a thread; nullptr if none has one.
-  [[nodiscard]] queue* next(std::size_t worker) noexcept {
+  /// The queue with the next short or long job of a thread; nullptr if none has one.
+  [[nodiscard]] queue* next_of_others(std::size_t worker) noexcept {
     if (threads_ != 1) return queues_[worker].turns.empty() ? nullptr : &queues_[worker];
     auto& first = queues_[short_jobs];
     auto& second = queues_[long_jobs];
     if (second.turns.empty()) return first.turns.empty() ? nullptr : &first;
-    const bool passes = !first.turns.empty() && short_jobs_ < most_passed;
+    return !first.turns.empty() && short_jobs_ < most_passed ? &first : &second;
+  }
+  /// The queue with the next job of a thread; nullptr if none has one.
+  [[nodiscard]] queue* next(std::size_t worker) noexcept {
+    if (auto* const others = next_of_others(worker)) return others;
+    auto& idle = queues_[idle_jobs];
+    return worker != threads_ - 1 || idle.turns.empty() ? nullptr : &idle;
+  }
+  /// Counts the short jobs that pass a long one, with one thread.
+  void note_begun(const queue& begun) noexcept {
+    const bool passes = &begun == &queues_[short_jobs] && !queues_[long_jobs].turns.empty();
     short_jobs_ = passes ? short_jobs_ + 1 : 0;
-    return passes ? &first : &second;
   }
 
   void run(std::size_t worker) noexcept {
@@ -126,6 +145,8 @@ class planner::state {
       queue* queue_to_run = nullptr;
       changed_.wait(lock, [&] { return ending_ || (queue_to_run = next(worker)) != nullptr; });
       if (ending_) return;
+      note_begun(*queue_to_run);
+      queue_to_run->is_dropped = false;
       auto& turns = queue_to_run->turns;
       auto job = std::move(turns.front().functions.front());
       turns.front().functions.pop_front();
@@ -152,7 +173,7 @@ class planner::state {
   const std::size_t threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<queue, 2> queues_;  // by length
+  std::array<queue, 3> queues_;  // by length
   std::size_t short_jobs_ = 0;   // short jobs before a long one, with one thread
   bool ending_ = false;
   std::array<std::thread, 2> workers_;
@@ -177,6 +198,9 @@ planner::client::~client() {
 }
 void planner::client::drop_waiting() noexcept {
   state_->drop_waiting(this);
+}
+bool planner::client::others_wait() const noexcept {
+  return state_->others_wait(this);
 }
 void planner::client::post(std::function<void()> job, job_length length) {
   state::post(state_, this, std::move(job), length);

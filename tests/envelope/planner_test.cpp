@@ -110,6 +110,88 @@ TEST(planner, with_one_thread_lets_short_jobs_pass_a_bounded_number_of_times) {
   EXPECT_EQ(order, std::string(16, 's') + 'L' + std::string(4, 's'));
 }
 
+TEST(planner, begins_idle_jobs_while_no_other_job_waits) {
+  planner test_planner(open_host_device(), 1);
+  std::string order;
+  std::promise<void> done;
+  planner::client idle(test_planner);
+  planner::client others(test_planner);
+  {
+    held_planner held(test_planner);
+    idle.post([&] { order += 'i'; }, planner::job_length::idle_job);
+    idle.post(
+        [&] {
+          order += 'j';
+          done.set_value();
+        },
+        planner::job_length::idle_job);
+    others.post([&] { order += 'L'; }, planner::job_length::long_job);
+    for (int i = 0; i < 20; ++i) others.post([&] { order += 's'; });
+    held.release();
+  }
+  done.get_future().get();
+  EXPECT_EQ(order, std::string(16, 's') + 'L' + std::string(4, 's') + "ij");
+}
+
+TEST(planner, runs_idle_jobs_with_two_threads) {
+  planner test_planner(open_host_device());
+  std::promise<void> done;
+  planner::client idle(test_planner);
+  idle.post([&] { done.set_value(); }, planner::job_length::idle_job);
+  done.get_future().get();
+}
+
+/// An idle job that ends when others wait.
+class polite_job {
+ public:
+  explicit polite_job(planner& test_planner) {
+    client_.emplace(test_planner);
+    client_->post(
+        [this] {
+          begun_ = true;
+          await([this] { return client_->others_wait(); });
+          ended_ = true;
+        },
+        planner::job_length::idle_job);
+    await([this] { return begun_.load(); });
+  }
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+  void destroy_client() {
+    client_->drop_waiting();
+    client_.reset();
+  }
+
+ private:
+  std::atomic<bool> begun_{false};
+  std::atomic<bool> ended_{false};
+  std::optional<planner::client> client_;
+};
+
+TEST(planner, tells_an_idle_job_that_others_wait) {
+  for (const auto length : {planner::job_length::short_job, planner::job_length::long_job}) {
+    planner test_planner(open_host_device(), 1);
+    polite_job idle(test_planner);
+    planner::client other(test_planner);
+    std::promise<bool> seen;
+    other.post([&] { seen.set_value(idle.has_ended()); }, length);
+    EXPECT_TRUE(seen.get_future().get());
+  }
+}
+
+TEST(planner, tells_an_idle_job_of_the_end_of_its_client) {
+  planner test_planner(open_host_device(), 1);
+  polite_job idle(test_planner);
+  idle.destroy_client();  // otherwise waits for ever
+  EXPECT_TRUE(idle.has_ended());
+}
+
+TEST(planner, tells_an_idle_job_of_its_own_end) {
+  auto test_planner = std::make_unique<planner>(open_host_device(), 1);
+  polite_job idle(*test_planner);
+  test_planner.reset();
+  EXPECT_TRUE(idle.has_ended());
+}
+
 // The thread that does not run the client's job waits for the one that does.
 TEST(planner, waits_for_a_long_job_of_a_client_that_a_short_job_drops) {
   planner test_planner(open_host_device());

@@ -19,11 +19,13 @@ namespace sluice {
 /// It starts with the first job. Clients take turns: one job of each. Long jobs do not stand before
 /// short ones: on the host device they have a thread of their own, on a GPU, whose libraries lock
 /// the driver while they plan, a short job comes first unless a long one has waited for 16 of them.
-/// Thread-safe.
+/// Idle jobs begin only while no other job waits for the thread, on the host device for that of the
+/// long ones. Thread-safe.
 class SLUICE_EXPORT planner {
  public:
-  /// How long a job takes: long ones take about 20 ms or more.
-  enum class job_length : std::uint8_t { short_job, long_job };
+  /// How long a job takes: long ones take about 20 ms or more. An idle job, of any length, is one
+  /// that nobody waits for. It asks `client::others_wait` from time to time.
+  enum class job_length : std::uint8_t { short_job, long_job, idle_job };
 
   /// A planner whose thread enters the context of `device`. `threads` is 1, or 2 with a thread for
   /// long jobs; 0: 2 on the host device and 1 on a GPU.
@@ -58,6 +60,9 @@ class SLUICE_EXPORT planner {
     void post(std::function<void()> job, job_length length = job_length::short_job);
     /// Drops the client's jobs that have not begun, and waits for none.
     void drop_waiting() noexcept;
+    /// Whether the idle job of the client that runs is to end soon, because a short or long job
+    /// waits for its thread, or because `drop_waiting` or the destructor has been called.
+    [[nodiscard]] bool others_wait() const noexcept;
 
    private:
     std::shared_ptr<state> state_;
