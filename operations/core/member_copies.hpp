@@ -36,3 +36,16 @@ void scatter_members(lane_libraries& libraries, const void* source,
                      std::span<const member_row> destinations, const member_places& places);
 
 }  // namespace sluice::cuda
+
+namespace sluice::operations {
+
+/// The functions above, by which batches copy.
+struct member_copy_functions {
+  decltype(&cuda::load_member_copies) load = nullptr;
+  decltype(&cuda::gather_members) gather = nullptr;
+  decltype(&cuda::scatter_members) scatter = nullptr;
+};
+/// Those of this build. Tests with a host device that presents itself as a GPU replace them.
+[[nodiscard]] member_copy_functions& member_copies() noexcept;
+
+}  // namespace sluice::operations

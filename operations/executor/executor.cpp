@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/batch_growth.hpp"
 #include "operations/executor/followed_requests.hpp"
 #include "operations/executor/memory_with_plans.hpp"
 #include "operations/executor/plan_cache.hpp"
@@ -210,6 +211,8 @@ class executor::core {
     if (r.options.bits == result_bits::as_if_alone) return 0;
     const auto* const batches = r.descriptor.batches();
     auto limit = batches != nullptr ? batches->most_in_batch(r.call) : 0;
+    const auto* const growth = r.plan ? r.plan->growth() : nullptr;
+    if (growth != nullptr && !growth->may_take_batches()) return 0;
     // A host device computes the members one by one, so a batch is short: others wait for it.
     if (work * fullest_batch > most_host_work && kind() == device_kind::host) {
       limit = std::min(limit, static_cast<std::size_t>(most_host_work / work));
@@ -234,7 +237,12 @@ class executor::core {
   /// Passes the outcome of a job on to the requests that wait for it.
   void accept(plan_job& job) noexcept {
     planning_.note_taken(job);
-    exchange_.share(job, plans_.keep(job));
+    if (job.grown_plan != nullptr) {
+      exchange_.note_growth(plans_.adopt_batches(job));
+      job.outcome.plan = job.grown_plan;
+    } else {
+      exchange_.share(job, plans_.keep(job));
+    }
     job.owner.reset();  // it may own memory of a client, and others keep the job for a while
     const auto outcome = job.outcome;
     if (outcome.failure) {
@@ -319,12 +327,15 @@ class executor::core {
         if (!batches && waiting_.planned() >= max_planned) return;
         break;
       }
+      if ((*next).most_in_batch != 0) {
+        plans_.grow(*next, [&](std::size_t n) { return waiting_.count(next, n, share_batch); });
+      }
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
       if (const auto limit = (*next).most_in_batch; limit != 0) {
         launch_batch(waiting_.take_batch(next, batch_size(*next, limit), share_batch));
       } else {
-        launch(*waiting_.take(next));
+        launch_alone(waiting_.take(next));
       }
     }
     planning_.start();
@@ -339,6 +350,8 @@ class executor::core {
   /// least one.
   [[nodiscard]] std::size_t batch_size(const operation_request& r,
                                        std::size_t limit) const noexcept {
+    const auto* const growth = r.plan ? r.plan->growth() : nullptr;
+    if (growth != nullptr && growth->size() == 1) return 1;
     const auto room = lane_.room_for_commands();
     const auto commands = [&](std::size_t count) {
       return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
@@ -346,6 +359,18 @@ class executor::core {
     };
     while (limit > 1 && commands(limit) > room) limit = (limit + 1) / 2;
     return limit;
+  }
+  /// Launches a request that has been taken from the queue, or lets it wait for what batches of its
+  /// plan need.
+  void launch_alone(request_queue::pointer request) noexcept {
+    const auto failure = failure_of([&] {
+      if (plans_.request_batches(*request)) waiting_.add(request);
+    });
+    if (failure) {
+      request->fail(*failure);
+    } else if (request) {
+      launch(*request);
+    }
   }
   void launch(operation_request& r) noexcept {
     const bool was_launching = std::exchange(launching_, true);

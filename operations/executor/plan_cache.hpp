@@ -21,20 +21,27 @@
 
 namespace sluice::operations {
 
+/// What is made for a key.
+enum class plan_part : std::uint8_t {
+  plan,
+  libraries,  ///< no plan: the library objects of the operation
+  batches,    ///< the next size of batches of the plan; see `batch_growth`
+};
+
 /// The operation and the launch key that a plan is for.
 struct plan_key {
   const launch_descriptor* descriptor = nullptr;
-  std::string bytes;            // of the launch key
-  bool only_libraries = false;  // no plan: the library objects of the operation
+  std::string bytes;  // of the launch key
+  plan_part part = plan_part::plan;
 };
 
 /// A key whose bytes are elsewhere.
 struct plan_key_view {
   const launch_descriptor* descriptor = nullptr;
   std::string_view bytes;
-  bool only_libraries = false;
+  plan_part part = plan_part::plan;
   [[nodiscard]] explicit operator plan_key() const {
-    return {descriptor, std::string(bytes), only_libraries};
+    return {descriptor, std::string(bytes), part};
   }
 };
 
@@ -49,7 +56,7 @@ struct plan_key_order {
  private:
   template <class Key>
   static auto parts(const Key& key) noexcept {
-    return std::tuple(key.descriptor, std::string_view(key.bytes), key.only_libraries);
+    return std::tuple(key.descriptor, std::string_view(key.bytes), key.part);
   }
 };
 
@@ -63,8 +70,8 @@ struct plan_outcome {
 /// plans together take at most three quarters of the bytes, so they leave room for the others. It
 /// also remembers keys that a library does not support. Not thread-safe.
 ///
-/// No function but `insert`, which drops what does not fit any more, visits more than a bounded
-/// number of plans beyond those that it drops.
+/// No function but `insert` and `recount`, which drop what does not fit any more, visits more than
+/// a bounded number of plans beyond those that it drops.
 class plan_cache {
  public:
   explicit plan_cache(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
@@ -86,10 +93,8 @@ class plan_cache {
   /// @throws std::bad_alloc; nothing is kept then
   bool insert(plan_key key, plan_outcome outcome) {
     drop_some_obsolete();
-    const auto bytes = entry_bytes + key.bytes.size() +
-                       (outcome.plan ? total_bytes(*outcome.plan) : 0) +
-                       (outcome.failure ? std::string_view(outcome.failure->what()).size() : 0);
-    const bool is_large = bytes > max_bytes_ / 16;
+    const auto bytes = bytes_of(key, outcome);
+    const bool is_large = is_large_entry(bytes);
     const auto [position, is_new] = by_key_.try_emplace(std::move(key));
     if (!is_new) return false;
     auto& record = position->second;
@@ -116,9 +121,26 @@ class plan_cache {
     if (is_large) large_bytes_ += bytes;
     measure(record);
     recount(record);
-    const auto count = by_key_.size();
-    while (bytes_ > max_bytes_ && by_key_.size() > 1) erase(next_dropped());
-    return by_key_.size() != count;
+    return drop_excess();
+  }
+  /// Counts `plan` anew, which has grown and now counts as used last, if it is kept for `key`.
+  /// Returns whether it has dropped another one for want of room.
+  bool recount(const plan_key& key, const operation_plan& plan) noexcept {
+    const auto found = by_key_.find(key);
+    if (found == by_key_.end() || found->second.outcome.plan.get() != &plan) return false;
+    auto& record = found->second;
+    const auto bytes = bytes_of(found->first, record.outcome);
+    const bool is_large = is_large_entry(bytes);
+    auto& ages = by_age_[is_large];
+    ages.splice(ages.begin(), by_age_[record.is_large], record.age_position);
+    record.last_use = ++uses_;
+    bytes_ += bytes - record.bytes;
+    if (record.is_large) large_bytes_ -= record.bytes;
+    if (is_large) large_bytes_ += bytes;
+    record.bytes = bytes;
+    record.is_large = is_large;
+    measure(record);
+    return drop_excess();
   }
   /// Drops plans of which no request can make use. Returns whether it has found one.
   bool drop_obsolete() noexcept {
@@ -191,6 +213,20 @@ class plan_cache {
   static constexpr std::size_t max_examined = 64;
   static constexpr std::size_t max_searched = 1024;
 
+  template <class Key>
+  [[nodiscard]] static std::size_t bytes_of(const Key& key, const plan_outcome& outcome) noexcept {
+    return entry_bytes + key.bytes.size() + (outcome.plan ? total_bytes(*outcome.plan) : 0) +
+           (outcome.failure ? std::string_view(outcome.failure->what()).size() : 0);
+  }
+  [[nodiscard]] bool is_large_entry(std::size_t bytes) const noexcept {
+    return bytes > max_bytes_ / 16;
+  }
+  /// Drops plans until the others fit. Returns whether it has dropped one.
+  bool drop_excess() noexcept {
+    const auto count = by_key_.size();
+    while (bytes_ > max_bytes_ && by_key_.size() > 1) erase(next_dropped());
+    return by_key_.size() != count;
+  }
   [[nodiscard]] static bool is_obsolete(const plan_outcome& outcome) noexcept {
     return outcome.plan && outcome.plan->obsolete();
   }

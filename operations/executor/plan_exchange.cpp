@@ -37,24 +37,27 @@ void plan_exchange::learn() noexcept {
 }
 
 void plan_exchange::share(const plan_job& job, bool dropped) noexcept {
-  if (dropped) lacks_plans_ = true;
+  note_growth(dropped);  // before the other lanes learn of this one
   if (lane_ == nullptr) return;
   auto& choice = lane_->choice();
-  // Each lane has the plans of the first one. Before the other lanes learn of this one.
-  if (lane_->number() == 0) {
-    const auto lanes = max_plan_bytes_ / std::max<std::size_t>(1, cache_.bytes());
-    choice.limit_on_demand(std::max<std::size_t>(1, lanes) - 1);
-  }
   const bool is_learned = job_.get() == &job;
   if (!job.outcome.failure) {
     choice.plans().add(job, mailbox_);
-  } else if (is_learned || job.key.only_libraries) {
+  } else if (is_learned || job.key.part == plan_part::libraries) {
     lacks_plans_ = true;
   }
   if (is_learned) {
     job_.reset();
     ++learned_count_;
   }
+}
+
+void plan_exchange::note_growth(bool dropped) noexcept {
+  if (dropped) lacks_plans_ = true;
+  if (lane_ == nullptr || lane_->number() != 0) return;
+  // Each lane has the plans of the first one.
+  const auto lanes = max_plan_bytes_ / std::max<std::size_t>(1, cache_.bytes());
+  lane_->choice().limit_on_demand(std::max<std::size_t>(1, lanes) - 1);
 }
 
 executor::shared_plans plan_exchange::state() const noexcept {

@@ -35,6 +35,8 @@ class plan_exchange {
   /// Tells the other lanes of a plan that has been made. `dropped`: the executor has dropped
   /// another one for it.
   void share(const plan_job& job, bool dropped) noexcept;
+  /// The cache holds more. `dropped`: likewise.
+  void note_growth(bool dropped) noexcept;
   /// The executor has found no memory for a launch. Returns whether its lane is to be closed.
   [[nodiscard]] bool note_shortage() noexcept {
     const bool is_on_demand = lane_ != nullptr && lane_->choice().on_demand(lane_->number());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/executor/planning.hpp"
 
+#include "operations/executor/batch_growth.hpp"
 #include "runtime/seam.hpp"
 
 #include <sluice/operations/elementwise.hpp>
@@ -12,6 +13,9 @@
 
 namespace sluice::operations {
 namespace {
+
+/// The work of the planner from which on a job is a long one.
+constexpr double work_of_long_job = 1 << 24U;
 
 /// Wakes the owner of an executor if the device is lost while a plan is being made.
 class loss_watch final : public detail::deferred {
@@ -48,6 +52,11 @@ struct limits_of_plan {
   std::size_t device_bytes;
 };
 
+/// The limits of a plan with what its batches need.
+[[nodiscard]] plan_limits limits_of_batches(const limits_of_plan& limits) noexcept {
+  return {limits.prices.max_host_bytes(), limits.device_bytes};
+}
+
 /// Makes the plan of a job, which the reclaim thread destroys after its last use: destroying a plan
 /// of a GPU may synchronize the device.
 std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& libraries,
@@ -67,7 +76,7 @@ std::shared_ptr<const operation_plan> make_plan(plan_job& job, lane_libraries& l
   job.device_bytes = job.shared_device_bytes + device_bytes;
   auto charge = device_bytes != 0 ? runtime.reserve_memory(std::span(&device_bytes, 1))
                                   : memory_reservation();
-  plan->add_batches(libraries, {limits.prices.max_host_bytes(), limits.device_bytes});
+  plan->add_batches(libraries, limits_of_batches(limits));
   const auto owner = detail::share_with_deferred_destruction(
       detail::runtime_core::of(runtime),
       std::make_unique<accounted_plan>(std::move(plan), std::move(charge), std::move(account)));
@@ -92,6 +101,11 @@ void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits
   const auto start = std::chrono::steady_clock::now();
   try {
     device.require_usable();
+    if (job.grown_plan != nullptr) {
+      job.grown_plan->growth()->make(job.batch_size, libraries, limits_of_batches(limits),
+                                     [] { return false; });
+      return;
+    }
     descriptor.prepare(libraries);
     descriptor_of(operation_type<strided_copy>{}).prepare(libraries);  // for packed operands
     if (job.call) job.outcome.plan = make_plan(job, libraries, limits, std::move(account));
@@ -105,6 +119,7 @@ void make(plan_job& job, lane_libraries& libraries, const limits_of_plan& limits
 
 planning::~planning() {
   if (alarm_) service_.timer().cancel(*alarm_);
+  growth_.reset();
   turns_.clear();
   // One by one: each job owns the next one.
   for (auto job = mailbox_->take(); job != nullptr;) job = std::exchange(job->next, nullptr);
@@ -115,15 +130,7 @@ std::shared_ptr<const plan_job> planning::request(plan_key key, const call_stora
                                                   std::shared_ptr<const void> owner,
                                                   std::size_t shared_device_bytes) {
   const auto [entry, is_new] = jobs_.try_emplace(key);
-  if (!is_new) {
-    auto job = entry->second.lock();
-    auto& senders = job->senders;
-    if (std::find(senders.begin(), senders.end(), sender) == senders.end()) {
-      senders.push_back(sender);
-    }
-    move_to_best_turn(job);
-    return job;
-  }
+  if (!is_new) return join(entry->second.lock(), sender);
   try {
     auto job = std::make_shared<plan_job>();
     job->key = std::move(key);
@@ -136,16 +143,49 @@ std::shared_ptr<const plan_job> planning::request(plan_key key, const call_stora
     job->owner = std::move(owner);
     job->shared_device_bytes = shared_device_bytes;
     job->device_bytes = shared_device_bytes;
-    job->sender = sender;
-    job->senders.push_back(sender);
     entry->second = job;
-    auto& sender_turn = turns_.try_emplace(sender, service_.planner()).first->second;
-    sender_turn.waiting.push_back(job);
+    add(job, sender);
     return job;
   } catch (...) {
     jobs_.erase(entry);
     throw;  // a turn without jobs stays for the next job of the sender
   }
+}
+
+std::shared_ptr<const plan_job> planning::request_batches(
+    plan_key key, std::shared_ptr<const operation_plan> plan, request_sender sender) {
+  key.part = plan_part::batches;
+  const auto [entry, is_new] = jobs_.try_emplace(key);
+  if (!is_new) return join(entry->second.lock(), sender);
+  try {
+    auto job = std::make_shared<plan_job>();
+    job->key = std::move(key);
+    job->batch_size = plan->growth()->next_size();
+    job->grown_plan = std::move(plan);
+    job->price.work = work_of_long_job;
+    entry->second = job;
+    add(job, sender);
+    return job;
+  } catch (...) {
+    jobs_.erase(entry);
+    throw;
+  }
+}
+
+void planning::add(const std::shared_ptr<plan_job>& job, request_sender sender) {
+  job->sender = sender;
+  job->senders.push_back(sender);
+  turns_.try_emplace(sender, service_.planner()).first->second.waiting.push_back(job);
+}
+
+std::shared_ptr<const plan_job> planning::join(std::shared_ptr<plan_job> job,
+                                               request_sender sender) {
+  auto& senders = job->senders;
+  if (std::find(senders.begin(), senders.end(), sender) == senders.end()) {
+    senders.push_back(sender);
+  }
+  move_to_best_turn(job);
+  return job;
 }
 
 void planning::move_to_best_turn(const std::shared_ptr<plan_job>& job) {
@@ -196,7 +236,8 @@ bool planning::start(turn& sender_turn) noexcept {
          !sender_turn.waiting.empty()) {
     const auto job = std::move(sender_turn.waiting.front());
     sender_turn.waiting.pop_front();
-    if (job->call && job.use_count() == 1) {  // its requests have been cancelled
+    const bool is_plan = job->call || job->grown_plan;
+    if (is_plan && job.use_count() == 1) {  // its requests have been cancelled
       jobs_.erase(job->key);
       continue;
     }
@@ -229,7 +270,6 @@ bool planning::set_alarm(timer::time_point time) noexcept {
 void planning::post(turn& sender_turn, const std::shared_ptr<plan_job>& job) {
   const auto& core = detail::runtime_core::of(service_.runtime());
   auto watch = std::make_unique<loss_watch>(core->shared_device(), job, mailbox_);
-  constexpr double work_of_long_job = 1 << 24U;
   const auto length = job->price.work < work_of_long_job ? planner::job_length::short_job
                                                          : planner::job_length::long_job;
   sender_turn.jobs.post(
@@ -249,6 +289,7 @@ void planning::post(turn& sender_turn, const std::shared_ptr<plan_job>& job) {
 
 void planning::drop_waiting() noexcept {
   for (auto& each : turns_) each.second.jobs.drop_waiting();
+  growth_->drop_waiting();
 }
 
 void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
@@ -262,6 +303,40 @@ void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
   }
 }
 
+void planning::grow(plan_key key, std::shared_ptr<const operation_plan> plan) noexcept {
+  try {
+    auto job = std::make_shared<plan_job>();
+    job->key = std::move(key);
+    job->key.part = plan_part::batches;
+    job->batch_size = plan->growth()->next_size();
+    job->grown_plan = std::move(plan);
+    job->is_idle = true;
+    growth_->post(
+        [libraries = libraries_, mailbox = mailbox_,
+         limits = limits_of_plan{prices_, max_device_bytes_}, client = &*growth_,
+         job = std::move(job)]() mutable {
+          // The last owner has no use for it.
+          if (job->grown_plan.use_count() > 1) {
+            job->grown_plan->growth()->make(job->batch_size, *libraries, limits_of_batches(limits),
+                                            [client] { return client->others_wait(); });
+          }
+          // Waking the owner may destroy the executor, and with it the runtime.
+          libraries = nullptr;
+          mailbox->add(std::move(job));  // the owner destroys it
+          mailbox->wake();
+        },
+        planner::job_length::idle_job);
+  } catch (...) {
+    // The device is lost, or there is no memory. Batches stay as they are.
+  }
+}
+
+void planning::adopt_batches(const operation_plan& plan) noexcept {
+  const auto bytes = total_bytes(plan);
+  plan.growth()->adopt();
+  account_->alive_bytes.fetch_add(total_bytes(plan) - bytes, std::memory_order_relaxed);
+}
+
 void planning::retry(std::shared_ptr<plan_job> job) {
   auto& sender_turn = turns_.find(job->sender)->second;
   sender_turn.waiting.push_front(job);
@@ -271,6 +346,7 @@ void planning::retry(std::shared_ptr<plan_job> job) {
 }
 
 void planning::note_taken(const plan_job& job) noexcept {
+  if (job.is_idle) return;
   jobs_.erase(job.key);
   const auto found = turns_.find(job.sender);
   auto& sender_turn = found->second;

@@ -25,17 +25,21 @@
 
 namespace sluice::operations {
 
-/// A plan on its way from the planner to the owner of an executor.
+/// A plan, or what a plan needs for larger batches, on its way from the planner to the owner of an
+/// executor.
 struct plan_job {
   plan_key key;
-  std::optional<call_storage> call;       // nothing: only the library objects
-  std::shared_ptr<const void> owner;      // of what the call refers to
-  request_sender sender;                  // in whose turn it is
-  std::vector<request_sender> senders{};  // all that need it
-  plan_price price{};                     // as far as it is known beforehand
-  plan_outcome outcome{};                 // written by the planner, before `is_made`
-  std::size_t shared_device_bytes = 0;    // that plans of the call share
-  std::size_t device_bytes = 0;           // with these, of the plan, as far as known; likewise
+  std::shared_ptr<const operation_plan> grown_plan{};  // of `plan_part::batches`
+  std::size_t batch_size = 0;                          // that `grown_plan` gets
+  bool is_idle = false;                                // no request waits for it
+  std::optional<call_storage> call;                    // nothing: only the library objects
+  std::shared_ptr<const void> owner;                   // of what the call refers to
+  request_sender sender;                               // in whose turn it is
+  std::vector<request_sender> senders{};               // all that need it
+  plan_price price{};                                  // as far as it is known beforehand
+  plan_outcome outcome{};                              // written by the planner, before `is_made`
+  std::size_t shared_device_bytes = 0;                 // that plans of the call share
+  std::size_t device_bytes = 0;  // with these, of the plan, as far as known; likewise
   std::chrono::steady_clock::duration duration{};  // of the planner's time; likewise
   std::atomic<bool> is_made{false};
   std::shared_ptr<plan_job> next{};
@@ -84,7 +88,9 @@ class planning {
         mailbox_(std::move(mailbox)),
         prices_(prices),
         max_device_bytes_(max_device_bytes),
-        improvements_(service.planner()) {}
+        improvements_(service.planner()) {
+    growth_.emplace(service.planner());
+  }
   planning(const planning&) = delete;
   planning& operator=(const planning&) = delete;
   /// Waits for the jobs that run, and drops all plans that the owner has not taken. The timer may
@@ -102,6 +108,10 @@ class planning {
                                                         request_sender sender,
                                                         std::shared_ptr<const void> owner = {},
                                                         std::size_t shared_device_bytes = 0);
+  /// Likewise the job that makes the next size of batches of `plan`, which is the one for `key`.
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] std::shared_ptr<const plan_job> request_batches(
+      plan_key key, std::shared_ptr<const operation_plan> plan, request_sender sender);
   /// Passes jobs on to the planner: the oldest ones of each sender. The others wait, so that plans
   /// are not made long before they can be launched. Call it while the lane has room, after
   /// `request` and after `note_taken`.
@@ -115,6 +125,11 @@ class planning {
   void drop_waiting() noexcept;
   /// Has the planner improve a plan while the owner uses it. Nothing happens if that fails.
   void improve(std::shared_ptr<const operation_plan> plan) noexcept;
+  /// Has an idle job of the planner make the next size of batches of `plan`, which is the one for
+  /// `key`. The outcome goes to the mailbox. Nothing happens if that fails.
+  void grow(plan_key key, std::shared_ptr<const operation_plan> plan) noexcept;
+  /// Lets batches use the sizes that have been made for `plan`, and counts its memory.
+  void adopt_batches(const operation_plan& plan) noexcept;
   /// The plans that it has made.
   [[nodiscard]] const plan_account& account() const noexcept { return *account_; }
 
@@ -130,6 +145,11 @@ class planning {
   /// The jobs of one sender that the planner has. While the owner takes one, another one is made.
   static constexpr std::size_t max_started = 2;
 
+  /// A sender needs a job that another one has requested.
+  [[nodiscard]] std::shared_ptr<const plan_job> join(std::shared_ptr<plan_job> job,
+                                                     request_sender sender);
+  /// Puts a job at the end of the turn of `sender`.
+  void add(const std::shared_ptr<plan_job>& job, request_sender sender);
   void post(turn& sender_turn, const std::shared_ptr<plan_job>& job);
   /// Passes the next jobs of a sender on. Returns false if one has failed because of that.
   [[nodiscard]] bool start(turn& sender_turn) noexcept;
@@ -152,6 +172,7 @@ class planning {
   std::map<request_sender, turn> turns_;  // senders take turns
   std::optional<timer::ticket> alarm_;    // when the timer wakes the owner
   planner::client improvements_;
+  std::optional<planner::client> growth_;  // idle jobs
 };
 
 }  // namespace sluice::operations

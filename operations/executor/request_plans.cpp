@@ -29,7 +29,8 @@ void request_plans::find(operation_request& request) {
   if (request.plan_job != nullptr || is_prepared(copy_descriptor())) return;
   const auto uses = request.uses();
   if (std::any_of(uses.begin(), uses.end(), [](const auto& u) { return u.packed; })) {
-    request.plan_job = planning_.request({&copy_descriptor(), {}, true}, nullptr, request.sender);
+    request.plan_job =
+        planning_.request({&copy_descriptor(), {}, plan_part::libraries}, nullptr, request.sender);
   }
 }
 
@@ -47,17 +48,49 @@ void request_plans::find_for_operation(operation_request& request) {
       throw *outcome->failure;
     } else {
       request.plan = outcome->plan;
+      (void)request_batches(request);
     }
   } else if (!is_prepared(descriptor)) {
-    request.plan_job = planning_.request({&descriptor, {}, true}, nullptr, request.sender);
+    request.plan_job =
+        planning_.request({&descriptor, {}, plan_part::libraries}, nullptr, request.sender);
   }
+}
+
+bool request_plans::request_batches(operation_request& request) {
+  if (!request.needs_batches() || !request.plan) return false;
+  const auto* const growth = request.plan->growth();
+  if (growth == nullptr || growth->next_size() == 0) return false;
+  request.plan_job =
+      planning_.request_batches(plan_key(key_of(request, kind_)), request.plan, request.sender);
+  request.plan.reset();
+  return true;
+}
+
+void request_plans::start_growth(const operation_request& request) noexcept {
+  try {
+    planning_.grow(plan_key(key_of(request, kind_)), request.plan);
+  } catch (...) {
+    // There is no memory. Batches stay as they are.
+  }
+}
+
+bool request_plans::adopt_batches(const plan_job& job) noexcept {
+  const auto& plan = job.grown_plan;
+  auto& growth = *plan->growth();
+  planning_.adopt_batches(*plan);
+  if (job.is_idle) growth.end_request();
+  auto key = job.key;
+  key.part = plan_part::plan;
+  const bool dropped = cache_.recount(key, *plan);
+  if (growth.wants_next()) planning_.grow(std::move(key), plan);
+  return dropped;
 }
 
 void request_plans::prepare(const launch_descriptor& descriptor) noexcept {
   if (is_prepared(descriptor)) return;
   try {
     requested_.insert(&descriptor);
-    (void)planning_.request({&descriptor, {}, true}, nullptr, {});
+    (void)planning_.request({&descriptor, {}, plan_part::libraries}, nullptr, {});
     planning_.start();
   } catch (...) {
     // The first request tries again, or is answered with the reason.
@@ -65,9 +98,9 @@ void request_plans::prepare(const launch_descriptor& descriptor) noexcept {
 }
 
 bool request_plans::has(const plan_key& key) {
-  return key.only_libraries
+  return key.part == plan_part::libraries
              ? is_prepared(*key.descriptor)
-             : cache_.find({key.descriptor, key.bytes, key.only_libraries}) != nullptr;
+             : cache_.find({key.descriptor, key.bytes, key.part}) != nullptr;
 }
 
 bool request_plans::retry(const std::shared_ptr<plan_job>& job) noexcept {

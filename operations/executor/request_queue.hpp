@@ -96,6 +96,21 @@ class request_queue {
     for (auto& r : batch) forget(r);
     return batch;
   }
+  /// The number of requests for which `joins(founder, request)` is true, with the founder at `p`;
+  /// at most `max_requests`. A bounded number is visited.
+  template <class Joins>
+  [[nodiscard]] std::size_t count(const place& p, std::size_t max_requests,
+                                  const Joins& joins) const noexcept {
+    std::size_t result = 1;
+    std::size_t visits = visited_for_batch * max_requests;
+    for (const auto& requests : ready_) {
+      for (auto r = requests.begin(); r != requests.end() && result < max_requests && visits != 0;
+           ++r, --visits) {
+        if (r != p.position && joins(*p, **r)) ++result;
+      }
+    }
+    return result;
+  }
   // These two visit no other requests that wait for a plan than those of the job.
   /// Gives its plan to each request that waits for `job`.
   void give_plan(const void* job, const std::shared_ptr<const operation_plan>& plan) noexcept;

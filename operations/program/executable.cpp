@@ -57,15 +57,17 @@ struct executable::construction {
   folding folded{};
   fusion epilogues{graph};
   fusion groups{graph};
-  builder::plans_by_key plans{};
+  kept_plans* kept = nullptr;
+  plans_by_key plans{};
   std::vector<std::unique_ptr<builder>> builders{};  // they refer to the others
 };
 
 executable::executable(const program_graph& graph, const program_inference& inferred,
-                       lane_libraries& libraries)
+                       lane_libraries& libraries, kept_plans* kept)
     : fuses_(graph.fuses()), on_host_(!has_gpu(libraries)) {
   const auto kind = libraries.runtime().device().id().kind;
   construction parts{.graph = graph, .inferred = inferred, .libraries = libraries};
+  parts.kept = kept;
   constants_ = graph.find_constants(libraries.runtime());
   if (constants_) {
     build(parts, constants_->folded());
@@ -109,7 +111,7 @@ void executable::build(construction& parts, const folding& folded) {
   steps_in_groups_ = parts.groups.steps();
   const auto add = [&](form& target, const fusion& groups) {
     parts.builders.push_back(std::make_unique<builder>(*this, target, graph, inferred, parts.folded,
-                                                       groups, parts.plans, libraries));
+                                                       groups, parts.plans, libraries, parts.kept));
     parts.builders.back()->add_steps();
   };
   add(steps_, on_host_ ? parts.groups : parts.epilogues);
@@ -130,21 +132,16 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
       detects_errors(inferred->errors, libraries.runtime().device().id().kind);
   if (!inferred->stacks || (!on_host_ && (inferred->padded || finds_errors))) return;
   stacked_ = std::make_unique<stacked_executables>(
-      std::make_shared<const batch_layout>(layout_of(*graph, inferred)), *this);
+      graph, std::make_shared<const batch_layout>(layout_of(*graph, inferred)), *this);
 }
 
 executable::executable(const std::shared_ptr<const program_graph>& graph,
                        const std::shared_ptr<const batch_layout>& layout, lane_libraries& libraries)
     : executable(*graph, *layout->full_run, libraries) {
   graph_ = graph;
-  stacked_ = std::make_unique<stacked_executables>(layout, *this);
+  stacked_ = std::make_unique<stacked_executables>(graph, layout, *this);
   stacked_->add_one(*graph, libraries);
   pads_ = true;
-}
-
-void executable::add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept {
-  const auto graph = graph_.lock();
-  if (stacked_ && !on_host_ && graph) stacked_->add(*graph, libraries, limits);
 }
 
 std::size_t executable::form::bytes() const noexcept {

@@ -3,6 +3,7 @@
 
 #include "operations/fusion/fused_kernels.hpp"
 #include "operations/program/fusion.hpp"
+#include "operations/program/kept_plans.hpp"
 #include "operations/program/program_capture.hpp"
 #include "operations/program/program_inference.hpp"
 #include "operations/program/stacked_executables.hpp"
@@ -34,10 +35,12 @@ class program_launch;
 /// executable owns their copies.
 class executable final : public operation_plan {
  public:
-  /// Makes the plans of all steps. It is never captured.
+  /// Makes the plans of all steps. It is never captured. If `kept` is not null, it takes these
+  /// plans of earlier attempts, and adds those that it makes.
   /// @throws error what a step refuses, with its name
+  /// @throws error `cancelled` if `kept` says so
   executable(const detail::program_graph& graph, const program_inference& inferred,
-             lane_libraries& libraries);
+             lane_libraries& libraries, kept_plans* kept = nullptr);
   /// Likewise. It may be captured, as the program states.
   executable(const std::shared_ptr<const detail::program_graph>& graph,
              const std::shared_ptr<const program_inference>& inferred, lane_libraries& libraries);
@@ -61,7 +64,7 @@ class executable final : public operation_plan {
   [[nodiscard]] std::size_t step_commands() const noexcept {
     return std::max(steps_.commands, fused_.commands);
   }
-  void add_batches(lane_libraries& libraries, const plan_limits& limits) const noexcept override;
+  batch_growth* growth() const noexcept override { return on_host_ ? nullptr : stacked_.get(); }
   std::size_t batch_workspace_bytes() const noexcept override;
   std::size_t batch_commands(std::size_t count) const noexcept override;
   std::size_t commands() const noexcept override {
@@ -106,11 +109,11 @@ class executable final : public operation_plan {
   [[nodiscard]] std::shared_ptr<const detail::error_names> names_of_errors() const noexcept {
     return names_of_errors_;
   }
-  /// Whether runs can be launched together.
-  [[nodiscard]] bool takes_batches() const noexcept {
-    return stacked_ && (on_host_ || stacked_->takes_batches());
+  /// Whether runs can be launched together, on a GPU perhaps later; see `batch_growth`.
+  [[nodiscard]] bool may_take_batches() const noexcept {
+    return stacked_ && (on_host_ || stacked_->may_take_batches());
   }
-  /// Enqueues runs together on a GPU. Only if `takes_batches()`.
+  /// Enqueues runs together on a GPU. Only if `may_take_batches()`.
   void enqueue_batch(lane_libraries& libraries, const stacked_executables::members& batch,
                      void* scratch) const {
     stacked_->enqueue(libraries, batch, scratch);

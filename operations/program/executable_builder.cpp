@@ -34,7 +34,8 @@ std::string order_of(const tensor_spec& source, const tensor_spec& copy) {
 
 executable::builder::builder(executable& owner, form& target, const program_graph& graph,
                              const program_inference& inferred, const folding& folded,
-                             const fusion& groups, plans_by_key& plans, lane_libraries& libraries)
+                             const fusion& groups, plans_by_key& plans, lane_libraries& libraries,
+                             kept_plans* kept)
     : owner_(owner),
       target_(target),
       graph_(graph),
@@ -42,7 +43,8 @@ executable::builder::builder(executable& owner, form& target, const program_grap
       folded_(folded),
       groups_(groups),
       plans_(plans),
-      libraries_(libraries) {
+      libraries_(libraries),
+      kept_(kept) {
   for (std::uint32_t i = 0; i < inferred.written.size(); ++i) {
     if (inferred.written[i].result) written_memory_[*inferred.written[i].result] = i;
   }
@@ -290,20 +292,36 @@ void executable::builder::add(action new_action) {
   new_action.step = step_;
   new_action.descriptor->prepare(libraries_);
   if (new_action.descriptor->makes_plans(kind)) {
-    const auto bytes = new_action.descriptor->key(kind, new_action.call);
-    auto& plan = plans_[{new_action.descriptor,
-                         std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}];
-    if (!plan) {
-      plan = new_action.descriptor->make_plan(libraries_, new_action.call);
-      if (!plan) throw error(errc::library_failure, "no plan was made");
-      owner_.plans_.push_back(plan);
-    }
+    const auto plan = plan_of(new_action);
     new_action.plan = plan;
     if (plan->workspace_bytes() != 0) new_action.workspace = new_buffer(plan->workspace_bytes());
     target_.commands += plan->commands();
   }
   target_.commands += new_action.descriptor->facts(new_action.call).commands;
   target_.actions.push_back(std::move(new_action));
+}
+
+std::shared_ptr<const operation_plan> executable::builder::plan_of(const action& new_action) {
+  const auto& descriptor = *new_action.descriptor;
+  const auto bytes = descriptor.key(libraries_.runtime().device().id().kind, new_action.call);
+  const std::pair key{&descriptor,
+                      std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
+  auto& plan = plans_[key];
+  if (plan) return plan;
+  if (kept_ != nullptr) {
+    const auto found = kept_->plans.find(key);
+    if (found != kept_->plans.end()) plan = found->second;
+  }
+  const bool is_new = !plan;
+  if (is_new) plan = descriptor.make_plan(libraries_, new_action.call);
+  if (!plan) throw error(errc::library_failure, "no plan was made");
+  owner_.plans_.push_back(plan);
+  if (is_new && kept_ != nullptr) {
+    kept_->plans.emplace(key, plan);
+    kept_->was_interrupted = kept_->is_interrupted && kept_->is_interrupted();
+    if (kept_->was_interrupted) throw error(errc::cancelled, "other plans come first");
+  }
+  return plan;
 }
 
 void executable::builder::lay_out_scratch() {

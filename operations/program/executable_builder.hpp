@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,13 +23,10 @@ namespace sluice::operations {
 /// plans, and gives each value a place. The arguments outlive it.
 class executable::builder {
  public:
-  /// The plans of all forms of an executable, which share them.
-  using plans_by_key = std::map<std::pair<const operation_descriptor*, std::string>,
-                                std::shared_ptr<const operation_plan>>;
-
+  /// All forms of an executable share `plans`. `kept` may be null; see `executable`.
   builder(executable& owner, form& target, const detail::program_graph& graph,
           const program_inference& inferred, const folding& folded, const fusion& groups,
-          plans_by_key& plans, lane_libraries& libraries);
+          plans_by_key& plans, lane_libraries& libraries, kept_plans* kept);
 
   /// @throws error what a step refuses, with its name
   void add_steps();
@@ -64,6 +60,7 @@ class executable::builder {
   void add_copy(const place& source, const tensor_spec& source_spec, const place& target,
                 const tensor_spec& target_spec);
   void add(action new_action);
+  [[nodiscard]] std::shared_ptr<const operation_plan> plan_of(const action& new_action);
 
   void lay_out_scratch();
   /// The buffer of `location` is needed while action `number` runs.
@@ -78,6 +75,7 @@ class executable::builder {
   const fusion& groups_;
   plans_by_key& plans_;
   lane_libraries& libraries_;
+  kept_plans* const kept_;
   const std::size_t memory_ = libraries_.runtime().device().info().memory_bytes;
   std::string label_;  // the step or the output that is being added
   std::uint32_t step_ = 0;

@@ -68,8 +68,8 @@ void executable::keep_form() noexcept {
 }
 
 void executable::improve(lane_libraries& libraries) const noexcept {
-  if (awaits_kernels()) return load_kernels(libraries);
-  if (capture_) capture_->make(libraries);
+  load_kernels(libraries);
+  if (capture_ && capture_->is_requested()) capture_->make(libraries);
 }
 
 }  // namespace sluice::operations

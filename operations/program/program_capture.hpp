@@ -52,6 +52,10 @@ class program_capture {
   }
   /// Whether `make` shall be called now. True once. Only the owner calls it.
   [[nodiscard]] bool wanted() noexcept;
+  /// Whether `wanted` has asked for the graph.
+  [[nodiscard]] bool is_requested() const noexcept {
+    return state_.load(std::memory_order_acquire) == state::being_made;
+  }
   /// Makes the graph. Only the planner calls it.
   void make(lane_libraries& libraries) noexcept;
 

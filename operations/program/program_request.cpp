@@ -343,7 +343,7 @@ std::size_t program_request::transfer_commands() const noexcept {
 
 bool program_request::shares_batch(const detail::operation_request& other) const noexcept {
   if (plan == nullptr || plan != other.plan) return false;
-  if (!static_cast<const executable*>(plan.get())->takes_batches()) return false;
+  if (!static_cast<const executable*>(plan.get())->may_take_batches()) return false;
   const auto& graph = *call_->graph;
   const auto other_uses = other.uses();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -472,7 +472,7 @@ std::string_view reason_not_batched(const detail::program_graph& graph,
   if (!graph.fits_batch(alone)) {
     return "the inputs, outputs and constants on a device are more than four";
   }
-  if (!prepared_program.takes_batches()) {
+  if (!prepared_program.may_take_batches()) {
     return "the executable of two runs exceeds the limits of a plan or the memory";
   }
   return {};

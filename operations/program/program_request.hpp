@@ -121,6 +121,7 @@ class prepare_request final : public detail::operation_request {
   detail::shared_call share_call() const override { return share(*call_); }
   std::size_t described_bytes() const noexcept override;
   std::size_t shared_device_bytes() const noexcept override;
+  [[nodiscard]] bool needs_batches() const noexcept override { return true; }
   void add_operand(const tensor&, bool) override {}
   element_type type() const noexcept override { return element_type::u8; }
   [[nodiscard]] std::unique_ptr<detail::launch_continuation> launch(

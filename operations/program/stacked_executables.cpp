@@ -24,155 +24,199 @@ namespace {
 // The scratch memory of a batch, in bytes, with all inputs and outputs per request.
 constexpr std::size_t max_workspace_bytes = std::size_t{512} << 20U;
 
-constexpr auto load_copies = with_cuda<cuda::load_member_copies>();
-constexpr auto gather = with_cuda<cuda::gather_members>();
-constexpr auto scatter = with_cuda<cuda::scatter_members>();
-
 }  // namespace
 
-stacked_executables::stacked_executables(std::shared_ptr<const batch_layout> layout,
+member_copy_functions& member_copies() noexcept {
+  static member_copy_functions functions{with_cuda<cuda::load_member_copies>(),
+                                         with_cuda<cuda::gather_members>(),
+                                         with_cuda<cuda::scatter_members>()};
+  return functions;
+}
+
+stacked_executables::stacked_executables(const std::shared_ptr<const detail::program_graph>& graph,
+                                         std::shared_ptr<const batch_layout> layout,
                                          const executable& alone)
-    : layout_(std::move(layout)), alone_(alone) {
+    : batch_growth(graph->max_in_batch()),
+      graph_(graph),
+      layout_(std::move(layout)),
+      alone_(alone),
+      bytes_of_alone_(alone.bytes()),
+      device_bytes_of_alone_(alone.device_bytes()),
+      max_in_batch_(graph->max_in_batch()) {
   for (const auto* parts : {&layout_->inputs, &layout_->outputs}) {
     for (const auto& part : *parts) {
       offsets_.push_back(place_bytes_);
       place_bytes_ += aligned(part.bytes());  // a multiple of it is aligned, too
     }
   }
+  most_commands_.reserve(max_in_batch_ + 1);  // adopting throws nothing
 }
 stacked_executables::~stacked_executables() = default;
 
 void stacked_executables::add_one(const detail::program_graph& graph, lane_libraries& libraries) {
-  load_copies(libraries);
-  pieces_.push_back(piece_of(graph, *layout_->full_run, 1));
-  pieces_.back().runs = &alone_;
-  workspace_bytes_ = workspace_bytes_of_one();
-  count_commands(1);
+  member_copies().load(libraries);
+  auto one = piece_of(graph, *layout_->full_run, 1);
+  one->runs = &alone_;
+  one->workspace_bytes = workspace_bytes_of_one();
+  made_workspace_bytes_ = one->workspace_bytes;
+  adopt(std::move(one));
+  count_commands();
 }
 
 std::size_t stacked_executables::workspace_bytes_of_one() const noexcept {
   return place_bytes_ + alone_.scratch_bytes();
 }
 
-void stacked_executables::add(const detail::program_graph& graph, lane_libraries& libraries,
-                              const plan_limits& limits) noexcept {
+bool stacked_executables::make_size(std::size_t size, lane_libraries& libraries,
+                                    const plan_limits& limits,
+                                    const std::function<bool()>& is_interrupted) noexcept {
+  const std::lock_guard lock(making_);
+  if (made_size_ >= size) return true;
   try {
-    load_copies(libraries);
-    for (std::size_t count = 2; count <= graph.max_in_batch(); count *= 2) {
-      auto new_piece = make(graph, libraries, limits, count);
-      if (!new_piece) break;
-      const auto bytes = place_bytes_ * count + new_piece->runs->workspace_bytes();
-      pieces_.push_back(std::move(*new_piece));
-      workspace_bytes_ = std::max(workspace_bytes_, bytes);
-    }
+    const auto graph = graph_.lock();
+    if (!graph) return false;
+    libraries.runtime().device().require_usable();
+    kept_.is_interrupted = is_interrupted;
+    auto new_piece = make_piece(*graph, libraries, limits, size);
+    kept_ = {};
+    if (!new_piece) return false;
+    made_size_ = size;
+    made_bytes_ += new_piece->storage->bytes();
+    made_device_bytes_ += new_piece->storage->device_bytes();
+    made_workspace_bytes_ = std::max(made_workspace_bytes_, new_piece->workspace_bytes);
+    const std::lock_guard hand_over(hand_over_);
+    made_[made_count_++] = std::move(new_piece);
+    return true;
   } catch (...) {
+    if (std::exchange(kept_.was_interrupted, false)) return true;
     // A library refuses so many runs, or there is no memory. Larger batches are cut.
-  }
-  try {
-    count_commands(graph.max_in_batch());
-  } catch (...) {
-    pieces_.resize(pads() ? 1 : 0);
+    kept_ = {};
+    return false;
   }
 }
 
-stacked_executables::piece stacked_executables::piece_of(const detail::program_graph& graph,
-                                                         const program_inference& stacked,
-                                                         std::size_t count) const {
-  piece result{.count = count, .externals = stacked.uses.size()};
+std::size_t stacked_executables::adopt_made() noexcept {
+  {
+    const std::lock_guard lock(hand_over_);
+    for (auto& one : std::span(made_).first(made_count_)) adopt(std::move(one));
+    made_count_ = 0;
+  }
+  count_commands();
+  const auto all = pieces();
+  return all.empty() ? 1 : all.back()->count;
+}
+
+void stacked_executables::adopt(std::unique_ptr<const piece> new_piece) noexcept {
+  workspace_bytes_ = std::max(workspace_bytes_, new_piece->workspace_bytes);
+  const auto count = piece_count_.load(std::memory_order_relaxed);
+  pieces_[count] = std::move(new_piece);
+  piece_count_.store(count + 1, std::memory_order_release);
+}
+
+std::unique_ptr<stacked_executables::piece> stacked_executables::piece_of(
+    const detail::program_graph& graph, const program_inference& stacked, std::size_t count) const {
+  auto result = std::make_unique<piece>();
+  result->count = count;
+  result->externals = stacked.uses.size();
   for (const auto& part : layout_->outputs) {
-    result.outputs.push_back(external_of_output(graph, stacked, part.number));
+    result->outputs.push_back(external_of_output(graph, stacked, part.number));
   }
   return result;
 }
 
-std::optional<stacked_executables::piece> stacked_executables::make(
+std::unique_ptr<const stacked_executables::piece> stacked_executables::make_piece(
     const detail::program_graph& graph, lane_libraries& libraries, const plan_limits& limits,
-    std::size_t count) const {
-  if (place_bytes_ > max_workspace_bytes / count) return std::nullopt;
+    std::size_t count) {
+  if (place_bytes_ > max_workspace_bytes / count) return nullptr;
+  member_copies().load(libraries);
   const auto kind = libraries.runtime().device().id().kind;
   const auto stacked = stacked_runs(graph, *layout_->full_run, count);
   check_steps(graph, stacked, kind);
-  const auto host_bytes = alone_.bytes();  // with the pieces that there are
+  const auto host_bytes = bytes_of_alone_ + made_bytes_;
   const auto exceeds = [](std::size_t limit, std::size_t use_count, std::size_t more) {
     return use_count > limit || more > limit - use_count;
   };
   if (exceeds(limits.host_bytes, host_bytes, price_of_plans(graph, stacked, kind).host_bytes))
-    return std::nullopt;
+    return nullptr;
 
   auto result = piece_of(graph, stacked, count);
-  result.storage = std::make_unique<const executable>(graph, stacked, libraries);
-  result.runs = result.storage.get();
-  const auto workspace = place_bytes_ * count + result.runs->workspace_bytes();
-  const auto largest = std::max({workspace, workspace_bytes_, alone_.workspace_bytes()});
-  const auto device_bytes = result.runs->device_bytes();
-  if (workspace > max_workspace_bytes ||
-      exceeds(limits.host_bytes, host_bytes, result.runs->bytes()) ||
-      exceeds(limits.device_bytes, alone_.device_bytes(), device_bytes) ||
-      exceeds(limits.device_bytes, alone_.device_bytes() + device_bytes, largest)) {
-    return std::nullopt;
+  result->storage = std::make_unique<const executable>(graph, stacked, libraries, &kept_);
+  result->runs = result->storage.get();
+  result->workspace_bytes = place_bytes_ * count + result->runs->workspace_bytes();
+  const auto largest =
+      std::max({result->workspace_bytes, made_workspace_bytes_, alone_.scratch_bytes()});
+  const auto device_bytes = result->runs->device_bytes();
+  const auto device_bytes_before = device_bytes_of_alone_ + made_device_bytes_;
+  if (result->workspace_bytes > max_workspace_bytes ||
+      exceeds(limits.host_bytes, host_bytes, result->runs->bytes()) ||
+      exceeds(limits.device_bytes, device_bytes_before, device_bytes) ||
+      exceeds(limits.device_bytes, device_bytes_before + device_bytes, largest)) {
+    return nullptr;
   }
   if (device_bytes != 0) {
-    result.charge = libraries.runtime().reserve_memory(std::span(&device_bytes, 1));
+    result->charge = libraries.runtime().reserve_memory(std::span(&device_bytes, 1));
   }
   return result;
 }
 
 bool stacked_executables::awaits_kernels() const noexcept {
-  return std::any_of(pieces_.begin(), pieces_.end(),
-                     [](const piece& p) { return p.storage && p.storage->awaits_kernels(); });
+  const auto all = pieces();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& p) { return p->storage && p->storage->awaits_kernels(); });
 }
 
 bool stacked_executables::wants_kernels() const noexcept {
   bool wants = false;
-  for (const auto& p : pieces_) wants |= p.storage && p.storage->wants_kernels();
+  for (const auto& p : pieces()) wants |= p->storage && p->storage->wants_kernels();
   return wants;
 }
 
 void stacked_executables::load_kernels(lane_libraries& libraries) const noexcept {
-  for (const auto& p : pieces_) {
-    if (p.storage) p.storage->load_kernels(libraries);
+  for (const auto& p : pieces()) {
+    if (p->storage) p->storage->load_kernels(libraries);
   }
 }
 
 std::size_t stacked_executables::bytes() const noexcept {
   std::size_t sum = sizeof(*this) + layout_->full_run->bytes +
-                    (offsets_.size() + most_commands_.size()) * sizeof(std::size_t);
-  for (const auto& p : pieces_) {
-    sum +=
-        sizeof(p) + p.outputs.size() * sizeof(std::uint32_t) + (p.storage ? p.storage->bytes() : 0);
+                    (offsets_.size() + max_in_batch_ + 1) * sizeof(std::size_t);
+  for (const auto& p : pieces()) {
+    sum += sizeof(*p) + p->outputs.size() * sizeof(std::uint32_t) +
+           (p->storage ? p->storage->bytes() : 0);
   }
   return sum;
 }
 
 std::size_t stacked_executables::device_bytes() const noexcept {
   std::size_t sum = 0;
-  for (const auto& p : pieces_) sum += p.storage ? p.storage->device_bytes() : 0;
+  for (const auto& p : pieces()) sum += p->storage ? p->storage->device_bytes() : 0;
   return sum;
 }
 
 std::size_t stacked_executables::shared_device_bytes() const noexcept {
   std::size_t sum = 0;
-  for (const auto& p : pieces_) sum += p.storage ? p.storage->shared_device_bytes() : 0;
+  for (const auto& p : pieces()) sum += p->storage ? p->storage->shared_device_bytes() : 0;
   return sum;
 }
 
 const stacked_executables::piece* stacked_executables::next_piece(
     std::size_t remaining) const noexcept {
-  if (pieces_.empty() || remaining < pieces_.front().count) return nullptr;
-  if (remaining >= pieces_.back().count) return &pieces_.back();
+  const auto all = pieces();
+  if (all.empty() || remaining < all.front()->count) return nullptr;
+  if (remaining >= all.back()->count) return all.back().get();
   // Rounded up if at most a quarter is missing.
   const auto power = std::bit_ceil(remaining);
   const auto count = 4 * remaining >= 3 * power ? power : std::bit_floor(remaining);
-  return &pieces_[static_cast<std::size_t>(std::countr_zero(count / pieces_.front().count))];
+  return all[static_cast<std::size_t>(std::countr_zero(count / all.front()->count))].get();
 }
 
 std::size_t stacked_executables::commands(std::size_t count) const noexcept {
   return count < most_commands_.size() ? most_commands_[count] : count * alone_.commands();
 }
 
-void stacked_executables::count_commands(std::size_t max_in_batch) {
+void stacked_executables::count_commands() noexcept {
   most_commands_.assign(1, 0);
-  for (std::size_t count = 1; count <= max_in_batch; ++count) {
+  for (std::size_t count = 1; count <= max_in_batch_; ++count) {
     std::size_t sum = 0;
     for (auto remaining = count; remaining != 0;) {
       const auto* const next = next_piece(remaining);
@@ -192,7 +236,7 @@ void stacked_executables::enqueue(lane_libraries& libraries, members batch, void
   try {
     buffers.members.reserve(batch.externals.size() / externals);
     std::size_t capacity = 0;
-    for (const auto& p : pieces_) capacity = std::max(capacity, p.externals);
+    for (const auto& p : pieces()) capacity = std::max(capacity, p->externals);
     buffers.stacked.reserve(capacity);
   } catch (const std::bad_alloc&) {
     throw nothing_enqueued(current_error());
@@ -250,7 +294,8 @@ void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& 
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     parts.enqueue([&] {
       try {
-        gather(libraries, members_of(inputs[i], i), place_of(i), shape_of(inputs[i]));
+        member_copies().gather(libraries, members_of(inputs[i], i), place_of(i),
+                               shape_of(inputs[i]));
       } catch (...) {
         throw nothing_enqueued(current_error());
       }
@@ -263,7 +308,8 @@ void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& 
   });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto index = inputs.size() + i;
-    scatter(libraries, place_of(index), members_of(outputs[i], index), shape_of(outputs[i]));
+    member_copies().scatter(libraries, place_of(index), members_of(outputs[i], index),
+                            shape_of(outputs[i]));
   }
 }
 

@@ -2,15 +2,21 @@
 #pragma once
 
 #include "operations/core/member_copies.hpp"
+#include "operations/executor/batch_growth.hpp"
 #include "operations/program/batch_layout.hpp"
+#include "operations/program/kept_plans.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/operations/operation.hpp>
 #include <sluice/runtime/memory_budget.hpp>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,27 +31,23 @@ class executable;
 /// A batch of runs is cut into pieces for which there is an executable. A piece gathers the inputs
 /// of its runs into scratch memory, with zeros for what is missing, runs the executable, and
 /// scatters the results.
-class stacked_executables {
+///
+/// The executables for several runs are made later; see `batch_growth`. The plan of one run with
+/// them stays within the limits of a plan, and the memory budget is charged when they are made.
+/// What the owner of the lane has adopted counts in the sizes that it asks for.
+class stacked_executables final : public batch_growth {
  public:
-  /// None yet. `alone` is the executable of
-  /// `layout->one`. It must outlive this object.
-  stacked_executables(std::shared_ptr<const batch_layout> layout, const executable& alone);
-  stacked_executables(const stacked_executables&) = delete;
-  stacked_executables& operator=(const stacked_executables&) = delete;
+  /// None yet. `alone` is the executable of `layout->full_run`, without batches so far. It must
+  /// outlive this object.
+  /// @throws std::bad_alloc
+  stacked_executables(const std::shared_ptr<const detail::program_graph>& graph,
+                      std::shared_ptr<const batch_layout> layout, const executable& alone);
   ~stacked_executables();
 
-  /// Adds that for one run, which is padded.
+  /// Adds that for one run, which is padded. Call it first.
   /// @throws error `library_failure`, std::bad_alloc
   void add_one(const detail::program_graph& graph, lane_libraries& libraries);
-  /// Makes those with which the plan of `alone` stays within `limits`, and for which there is
-  /// memory. Call it once.
-  void add(const detail::program_graph& graph, lane_libraries& libraries,
-           const plan_limits& limits) noexcept;
-  /// Whether there is one for several runs.
-  [[nodiscard]] bool takes_batches() const noexcept {
-    return !pieces_.empty() && pieces_.back().count > 1;
-  }
-  /// Likewise as `executable`, of all pieces.
+  /// Likewise as `executable`, of all pieces that the owner has adopted.
   ///@{
   [[nodiscard]] bool awaits_kernels() const noexcept;
   [[nodiscard]] bool wants_kernels() const noexcept;
@@ -76,6 +78,7 @@ class stacked_executables {
  private:
   struct piece {
     std::size_t count = 0;
+    std::size_t workspace_bytes = 0;
     const executable* runs = nullptr;
     memory_reservation charge{};                  ///< until `storage` has been destroyed
     std::unique_ptr<const executable> storage{};  ///< nullptr: `runs` is that of one run
@@ -90,27 +93,59 @@ class stacked_executables {
   };
 
   [[nodiscard]] bool pads() const noexcept { return !layout_->key.empty(); }
-  [[nodiscard]] piece piece_of(const detail::program_graph& graph, const program_inference& stacked,
-                               std::size_t count) const;
-  /// The executable for `count` runs; nothing if the plan would exceed `limits`.
-  [[nodiscard]] std::optional<piece> make(const detail::program_graph& graph,
-                                          lane_libraries& libraries, const plan_limits& limits,
-                                          std::size_t count) const;
-  void count_commands(std::size_t max_in_batch);
+  /// Executables for 1, 2, 4 … 128 runs.
+  static constexpr std::size_t max_pieces = 8;
+
+  [[nodiscard]] bool make_size(std::size_t size, lane_libraries& libraries,
+                               const plan_limits& limits,
+                               const std::function<bool()>& is_interrupted) noexcept override;
+  std::size_t adopt_made() noexcept override;
+  /// The pieces that the owner has adopted, the smallest first. They do not move.
+  [[nodiscard]] std::span<const std::unique_ptr<const piece>> pieces() const noexcept {
+    return std::span(pieces_).first(piece_count_.load(std::memory_order_acquire));
+  }
+  void adopt(std::unique_ptr<const piece> new_piece) noexcept;
+  [[nodiscard]] std::unique_ptr<piece> piece_of(const detail::program_graph& graph,
+                                                const program_inference& stacked,
+                                                std::size_t count) const;
+  /// The executable for `count` runs; nullptr if the plan would exceed `limits`.
+  [[nodiscard]] std::unique_ptr<const piece> make_piece(const detail::program_graph& graph,
+                                                        lane_libraries& libraries,
+                                                        const plan_limits& limits,
+                                                        std::size_t count);
+  void count_commands() noexcept;
   /// The executable for the next piece of a batch with `remaining` runs; nullptr: one run alone.
   [[nodiscard]] const piece* next_piece(std::size_t remaining) const noexcept;
   void enqueue_piece(lane_libraries& libraries, const piece& member_piece, const members& batch,
                      void* scratch, lists& buffers) const;
 
+  const std::weak_ptr<const detail::program_graph> graph_;
   const std::shared_ptr<const batch_layout> layout_;
   const executable& alone_;
+  const std::size_t bytes_of_alone_;
+  const std::size_t device_bytes_of_alone_;
+  const std::size_t max_in_batch_;
   // Of the places in the scratch memory, for one run; times the number of runs. Inputs, then
   // outputs.
   std::vector<std::size_t> offsets_;
-  std::size_t place_bytes_ = 0;             // of all of them, for one run
-  std::vector<piece> pieces_;               // of 1 if runs are padded, 2, 4, 8 … runs
+  std::size_t place_bytes_ = 0;  // of all of them, for one run
+  // Of the owner of the lane. The planner reads pieces, too.
+  std::array<std::unique_ptr<const piece>, max_pieces> pieces_;
+  std::atomic<std::size_t> piece_count_{0};
   std::vector<std::size_t> most_commands_;  // of batches of up to so many runs
   std::size_t workspace_bytes_ = 0;
+
+  std::mutex hand_over_;
+  std::array<std::unique_ptr<const piece>, max_pieces> made_;  // and not adopted
+  std::size_t made_count_ = 0;
+
+  // Of the planner.
+  std::mutex making_;
+  kept_plans kept_;  // of an executable whose making was interrupted
+  std::size_t made_size_ = 1;
+  std::size_t made_bytes_ = 0;
+  std::size_t made_device_bytes_ = 0;
+  std::size_t made_workspace_bytes_ = 0;
 };
 
 }  // namespace sluice::operations

@@ -9,6 +9,12 @@ namespace sluice {
 
 class lane_libraries;
 
+namespace operations {
+
+class batch_growth;
+
+}  // namespace operations
+
 /// The size that a plan may have, in bytes.
 struct plan_limits {
   std::size_t host_bytes = 0;    ///< of the process
@@ -49,6 +55,8 @@ class SLUICE_EXPORT operation_plan {
   /// the memory budget. The planner calls it once, before the first launch.
   virtual void add_batches(lane_libraries& /*libraries*/,
                            const plan_limits& /*limits*/) const noexcept {}
+  /// How it gets what batches need while launches use it; nullptr: it gets nothing.
+  [[nodiscard]] virtual operations::batch_growth* growth() const noexcept { return nullptr; }
   /// The scratch memory that a batch of launches needs, in bytes.
   [[nodiscard]] virtual std::size_t batch_workspace_bytes() const noexcept {
     return workspace_bytes();

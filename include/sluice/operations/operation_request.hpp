@@ -71,6 +71,8 @@ class operation_request {
   [[nodiscard]] virtual bool shares_batch(const operation_request& /*other*/) const noexcept {
     return false;
   }
+  /// Whether it is launched once its plan has all that batches need; see `batch_growth`.
+  [[nodiscard]] virtual bool needs_batches() const noexcept { return false; }
   /// The names of the steps of a program, for traces; nullptr if the request runs none.
   [[nodiscard]] virtual std::shared_ptr<const std::string> steps() const noexcept {
     return nullptr;

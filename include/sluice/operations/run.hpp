@@ -104,7 +104,7 @@ struct run_to_host {
 
 /// Makes the executable of a program for inputs with these properties, ahead of the first run:
 /// plans are made, constants are brought to the device, and the lane gets its scratch memory. The
-/// answer is a `prepared`.
+/// executables of batches are made, too. The answer is a `prepared`.
 ///
 ///     request(self, programs, caf::infinite,
 ///             prepare{spectrogram, {tensor_spec::row_major(element_type::f32, {16000})}})

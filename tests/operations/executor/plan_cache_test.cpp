@@ -25,6 +25,7 @@ class aging_plan final : public operation_plan {
     ++queries;
     return is_obsolete;
   }
+  void grow(std::size_t bytes) noexcept { bytes_ += bytes; }
   bool is_obsolete = false;
   static inline std::size_t queries = 0;
 
@@ -98,6 +99,33 @@ TEST_F(plan_cache_test, drops_large_plans_before_small_ones) {
   EXPECT_FALSE(has(make_key("large", static_cast<int>(most / 8) + 9)));
   EXPECT_TRUE(has(make_key("small", 399)));
   EXPECT_FALSE(has(make_key("small", 0)));
+}
+
+TEST_F(plan_cache_test, counts_a_plan_that_has_grown_anew) {
+  constexpr std::size_t max_bytes = 100'000;
+  plan_cache cache(max_bytes);
+  const auto key = [](int number) {
+    return plan_key{nullptr, std::to_string(number)};
+  };
+  std::vector<std::shared_ptr<aging_plan>> plans;
+  for (int i = 0; i < 10; ++i) {
+    plans.push_back(std::make_shared<aging_plan>(1000));
+    cache.insert(key(i), {plans.back(), {}});
+  }
+  const auto before = cache.bytes();
+  plans[0]->grow(50'000);  // now it is a large one
+  EXPECT_FALSE(cache.recount(key(0), *plans[0]));
+  EXPECT_EQ(cache.bytes(), before + 50'000);
+  EXPECT_FALSE(cache.recount(key(0), *plans[1])) << "another plan is kept for the key";
+  EXPECT_FALSE(cache.recount(key(99), *plans[0])) << "no plan is kept for the key";
+  EXPECT_EQ(cache.bytes(), before + 50'000);
+  plans[0]->grow(48'000);
+  EXPECT_TRUE(cache.recount(key(0), *plans[0]));
+  EXPECT_TRUE(cache.bytes() <= max_bytes || cache.size() == 1);
+  EXPECT_EQ(cache.find(plan_key_view{nullptr, "1"}), nullptr) << "it was used before";
+  EXPECT_NE(cache.find(plan_key_view{nullptr, "0"}), nullptr);
+  for (int i = 0; i < 10; ++i) cache.insert(key(100 + i), {std::make_shared<aging_plan>(), {}});
+  EXPECT_LE(cache.bytes(), max_bytes);
 }
 
 // Each entry is dropped while it is the next one to be looked at.
