@@ -58,9 +58,8 @@ struct model_options {
   /// The largest number of requests that a GPU computes together, up to 128, if it is proved that
   /// none of them then has another result; see `model_program::batching`. With 0 or 1, each request
   /// is computed alone. A batch of 64 takes few calls for each request, and larger ones save
-  /// little. Before the first answer, an executable is made for each power of two up to this
-  /// number.
-  std::size_t max_in_batch = 1;
+  /// little. The first answer does not wait for the executables of batches; see `per_request`.
+  std::size_t max_in_batch = 64;
   model_precision precision = model_precision::original;  ///< of values of f32
 };
 
