@@ -16,6 +16,7 @@
 #include <sluice/operations/executor.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
@@ -332,8 +333,11 @@ class executor::core {
       }
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
-      if (const auto limit = (*next).most_in_batch; limit != 0) {
-        launch_batch(waiting_.take_batch(next, batch_size(*next, limit), share_batch));
+      if ((*next).most_in_batch != 0) {
+        const auto size = batch_size(next);
+        // A batch that has no room now takes less time than its requests one by one.
+        if (size == 0 && lane_.want_room(commands_of_batch(*next, 2))) return;
+        launch_batch(waiting_.take_batch(next, std::max<std::size_t>(size, 1), share_batch));
       } else {
         launch_alone(waiting_.take(next));
       }
@@ -346,19 +350,30 @@ class executor::core {
     return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->commands() : 0) +
            r.transfer_commands();
   }
-  /// The number of requests like `r`, at most `limit`, for whose device commands there is room. At
-  /// least one.
-  [[nodiscard]] std::size_t batch_size(const operation_request& r,
-                                       std::size_t limit) const noexcept {
+  /// The most device commands of a batch of up to `count` requests like `r`.
+  [[nodiscard]] static std::size_t commands_of_batch(const operation_request& r,
+                                                     std::size_t count) noexcept {
+    return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
+           count * r.transfer_commands();
+  }
+  /// The number of requests like `next` for whose device commands there is room. An idle lane takes
+  /// any batch, as it takes any launch. 0: there is room for one request, and others wait that
+  /// could be launched with it.
+  [[nodiscard]] std::size_t batch_size(const request_queue::place& next) const noexcept {
+    const auto& r = *next;
+    auto limit = r.most_in_batch;
     const auto* const growth = r.plan ? r.plan->growth() : nullptr;
     if (growth != nullptr && growth->size() == 1) return 1;
     const auto room = lane_.room_for_commands();
-    const auto commands = [&](std::size_t count) {
-      return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
-             count * r.transfer_commands();
-    };
-    while (limit > 1 && commands(limit) > room) limit = (limit + 1) / 2;
-    return limit;
+    if (lane_.in_flight() == 0 || commands_of_batch(r, limit) <= room) return limit;
+    if (growth == nullptr) {
+      while (limit > 1 && commands_of_batch(r, limit) > room) limit = (limit + 1) / 2;
+      return limit;
+    }
+    // One piece of a batch of any size takes as many commands as that of two requests.
+    limit = waiting_.count(next, std::min(limit, growth->size()), share_batch);
+    if (limit < 2) return 1;
+    return commands_of_batch(r, 2) <= room ? std::bit_floor(limit) : 0;
   }
   /// Launches a request that has been taken from the queue, or lets it wait for what batches of its
   /// plan need.
