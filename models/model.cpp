@@ -100,9 +100,10 @@ model_program model::program_for(const std::map<std::string, tensor_spec>& specs
 }
 
 model_steps model::steps_for(const std::map<std::string, tensor_spec>& specs,
-                             const std::map<std::string, host_tensor>& values) const {
+                             const std::map<std::string, host_tensor>& values,
+                             const model_options& options) const {
   return with_name(file_->name(),
-                   [&] { return models::model_import(*file_, specs, values, true).make_steps(); });
+                   [&] { return models::model_import(*file_, specs, values).make_steps(options); });
 }
 
 std::vector<model_refusal> model::refusals(const std::map<std::string, tensor_spec>& specs,

@@ -5,7 +5,6 @@
 #include "models/graph_import.hpp"
 #include "models/import_budget.hpp"
 #include "models/model_file.hpp"
-#include "models/step_programs.hpp"
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
@@ -23,12 +22,11 @@ namespace sluice::models {
 /// stays where it is made.
 class model_import {
  public:
-  /// With `separate`, `make_steps` is called.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
   /// not fit its declaration
   /// @throws error `unsupported` with the name of an input that sluice has no type for
   model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-               const std::map<std::string, host_tensor>& values, bool separate = false);
+               const std::map<std::string, host_tensor>& values);
   model_import(const model_import&) = delete;
   model_import& operator=(const model_import&) = delete;
   ~model_import() = default;
@@ -38,17 +36,19 @@ class model_import {
   [[nodiscard]] model_program make_program(const model_options& options) &&;
   /// The program, step by step. Called once.
   /// @throws error as `model::program_for`
-  [[nodiscard]] model_steps make_steps() &&;
+  [[nodiscard]] model_steps make_steps(const model_options& options) &&;
   /// Why there is no program; empty if there is one. Called once.
   [[nodiscard]] std::vector<model_refusal> refusals() &&;
 
  private:
   /// Adds all steps. Returns the outputs.
   [[nodiscard]] std::vector<value> import_outputs(refused_nodes* refused = nullptr);
+  /// Optimises the steps, if the options say so.
+  std::vector<model_optimization> optimize(const std::vector<value>& outputs,
+                                           const model_options& options);
 
   const model_file& file_;
   import_budget budget_;
-  step_programs separate_;
   step_scope scope_;
   std::vector<std::string> names_;           // of all inputs
   std::map<std::string, value> visible_;     // the inputs

@@ -54,6 +54,15 @@ struct model_options {
   /// little. Before the first answer, an executable is made for each power of two up to this
   /// number.
   std::size_t max_in_batch = 1;
+  /// Whether steps are left out, shared and replaced by faster ones, as `model_program` lists them
+  /// in `optimizations`.
+  bool optimize = true;
+};
+
+/// A change of the program of a model that makes it faster.
+struct model_optimization {
+  std::string rule{};  ///< the name of the rule: "layer_norm"; docs/concepts/models.md lists them
+  std::string node{};  ///< the node whose step is left out, or computes what others did as well
 };
 
 /// A program that computes a model for inputs of certain shapes.
@@ -63,6 +72,8 @@ struct model_program {
   std::vector<std::string> outputs{};  ///< outputs of the model
   std::vector<tensor_spec> results{};  ///< properties of the outputs
   model_cost cost{};                   ///< of one run
+  /// What has been optimised, in order.
+  std::vector<model_optimization> optimizations{};
   /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
   /// proves it, or why there is no batch: the name of the node, or that of the option.
   batch_axes batching{};
@@ -138,7 +149,7 @@ class SLUICE_EXPORT model {
                                           const std::map<std::string, host_tensor>& values = {},
                                           const model_options& options = {}) const;
   /// The steps of that program as programs of their own, to time them or to look at the values
-  /// between them on any device.
+  /// between them on any device. `max_in_batch` is not used.
   ///
   ///     const auto parts = classifier.steps_for({{"image", image}});
   ///     std::map<std::size_t, tensor> values{{0, pixels}};
@@ -153,7 +164,8 @@ class SLUICE_EXPORT model {
   /// whose operands are constants are not computed ahead.
   /// @throws error as `program_for`
   [[nodiscard]] model_steps steps_for(const std::map<std::string, tensor_spec>& specs,
-                                      const std::map<std::string, host_tensor>& values = {}) const;
+                                      const std::map<std::string, host_tensor>& values = {},
+                                      const model_options& options = {}) const;
   /// Every reason why `program_for` makes no program for these inputs; none if it makes one.
   ///
   ///     for (const auto& refusal : classifier.refusals({{"image", image}})) {
