@@ -6,7 +6,13 @@
 namespace sluice::models {
 
 std::span<const optimization_rule> optimization_rules() {
-  static constexpr std::array<optimization_rule, 0> rules{};
+  static constexpr std::array rules{
+      optimization_rule{"softmax", recognize_softmax},
+      optimization_rule{"layer_norm", recognize_layer_norm},
+      optimization_rule{"rms_norm", recognize_rms_norm},
+      optimization_rule{"norm_scale", add_norm_scale},
+      optimization_rule{"norm_bias", add_norm_bias},
+  };
   return rules;
 }
 
