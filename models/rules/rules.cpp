@@ -12,6 +12,9 @@ std::span<const optimization_rule> optimization_rules() {
       optimization_rule{"rms_norm", recognize_rms_norm},
       optimization_rule{"norm_scale", add_norm_scale},
       optimization_rule{"norm_bias", add_norm_bias},
+      optimization_rule{"gelu", recognize_gelu},
+      optimization_rule{"silu", recognize_silu},
+      optimization_rule{"hard_swish", recognize_hard_swish},
   };
   return rules;
 }
