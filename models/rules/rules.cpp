@@ -16,6 +16,9 @@ std::span<const optimization_rule> optimization_rules() {
       optimization_rule{"gelu", recognize_gelu},
       optimization_rule{"silu", recognize_silu},
       optimization_rule{"hard_swish", recognize_hard_swish},
+      optimization_rule{"batch_norm", fold_batch_norm},
+      optimization_rule{"channel_factor", fold_channel_factor},
+      optimization_rule{"channel_summand", fold_channel_summand},
   };
   return rules;
 }
