@@ -31,6 +31,7 @@ struct model_options {
   std::vector<std::string> dimensions;  // "batch=4", or "4"
   std::vector<std::string> inputs;      // "name=file", or "file"
   bool json = false;
+  bool optimizations = false;
   bool profile = false;
   profile_options profiling{};
   std::string chart;
@@ -51,10 +52,10 @@ std::vector<model_refusal> refusals_of(const model& network, const named_tensors
 
 /// Adds the program to a report, or the reasons why there is none. Inputs are bound by value.
 void add_program(model_report& report, const model& network, const named_tensors& inputs,
-                 named_specs& specs, named_tensors& values) {
+                 named_specs& specs, named_tensors& values, bool optimize) {
   for (const auto& [name, spec] : specs) report.shapes.emplace(name, spec.shape);
   try {
-    report.compiled = program_for(network, inputs, specs, values);
+    report.compiled = program_for(network, inputs, specs, values, {.optimize = optimize});
   } catch (const error&) {
     report.refusals = refusals_of(network, inputs, specs, values);
     if (report.refusals.empty()) throw;
@@ -102,9 +103,12 @@ void run(const CLI::App& command, const model_options& options) {
                       .summary = network.summary(),
                       .inputs = network.inputs(),
                       .outputs = network.outputs(),
-                      .assumed = std::move(shapes.assumed)};
+                      .assumed = std::move(shapes.assumed),
+                      .lists_optimizations = options.optimizations};
   named_tensors values;
-  if (shapes.problem.empty()) add_program(report, network, stated.tensors, shapes.specs, values);
+  if (shapes.problem.empty()) {
+    add_program(report, network, stated.tensors, shapes.specs, values, options.profiling.optimize);
+  }
   std::optional<model_profile> profile;
   if (options.profile && report.compiled) {
     session current(options.common, session::watch::run_times);
@@ -158,6 +162,11 @@ void add_model_command(CLI::App& program) {
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
   command.add_flag("--json", options->json, "Print JSON");
+  command.add_flag("--optimizations", options->optimizations,
+                   "Also list which nodes are computed in another way, by which rule");
+  command.add_flag_callback(
+      "--no-optimize", [options] { options->profiling.optimize = false; },
+      "Compute each node as the model states it");
   command.add_flag("--profile", options->profile,
                    "Run the steps one by one on the device, and print the time of each");
   add_output(command, "--chart", options->chart,

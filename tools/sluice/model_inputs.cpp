@@ -102,10 +102,10 @@ bool bind_inputs(const std::vector<std::string>& names, const named_tensors& inp
 }
 
 model_program program_for(const model& network, const named_tensors& inputs, named_specs& specs,
-                          named_tensors& values) {
+                          named_tensors& values, const model_options& options) {
   for (;;) {
     try {
-      return network.program_for(specs, values);
+      return network.program_for(specs, values, options);
     } catch (const unbound_inputs& e) {
       if (!bind_inputs(e.names(), inputs, specs, values)) throw;
     }

@@ -49,6 +49,7 @@ bool bind_inputs(const std::vector<std::string>& names, const named_tensors& inp
 /// has it.
 /// @throws error as `model::program_for`
 [[nodiscard]] model_program program_for(const model& network, const named_tensors& inputs,
-                                        named_specs& specs, named_tensors& values);
+                                        named_specs& specs, named_tensors& values,
+                                        const model_options& options = {});
 
 }  // namespace sluice::cli

@@ -153,7 +153,7 @@ model_profile measure(session& current, const model& network, const model_progra
                       const named_tensors& inputs, const named_specs& specs,
                       const named_tensors& values, const profile_options& options) {
   require_memory_for(current, compiled, specs);
-  const auto steps = network.steps_for(specs, values);
+  const auto steps = network.steps_for(specs, values, {.optimize = options.optimize});
   const auto tensors = upload_inputs(current, compiled, inputs, specs, options.seed);
   model_profile profile{.device = current.device_name(), .options = options};
   // The first run has a thread compile the kernels for fused steps, if the device needs any.

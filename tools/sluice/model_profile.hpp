@@ -27,6 +27,7 @@ struct step_times {
 struct profile_options {
   std::size_t runs = 10;   ///< that are measured
   std::uint64_t seed = 0;  ///< of random inputs
+  bool optimize = true;    ///< see `model_options`
 };
 
 /// The times of a program and of its steps, in microseconds.

@@ -27,6 +27,7 @@ struct run_options {
   std::string model;
   std::vector<std::string> inputs;   // "name=file", or "file"
   std::vector<std::string> outputs;  // likewise
+  bool optimize = true;
 };
 
 std::string text_of(std::string_view name, const host_tensor& x) {
@@ -53,7 +54,8 @@ void run(const run_options& options) {
     specs.emplace(name, tensor_spec::row_major(x.type(), x.shape()));
   }
   named_tensors values;
-  const auto compiled = program_for(network, tensors, specs, values);
+  const auto compiled =
+      program_for(network, tensors, specs, values, {.optimize = options.optimize});
   for (const auto& file : outputs) {
     const auto type = compiled.results[file.number].type;
     if (std::find(io::npy_types.begin(), io::npy_types.end(), type) == io::npy_types.end())
@@ -106,6 +108,9 @@ void add_run_command(CLI::App& program) {
                   "without a file are computed and not written")
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
+  command.add_flag_callback(
+      "--no-optimize", [options] { options->optimize = false; },
+      "Compute each node as the model states it");
   command.footer("The elements of inputs have the types that the model declares.");
   command.callback([options] { run(*options); });
 }
