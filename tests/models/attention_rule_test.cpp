@@ -147,6 +147,24 @@ TEST_P(attention_rule, leaves_what_is_no_attention) {
                "");
 }
 
+// Up to version 12, Softmax joins the dimensions before its axis, and those after it.
+TEST_P(attention_rule, takes_softmax_of_old_versions) {
+  for (const auto axis : {3, 2}) {
+    onnx_graph g(11);
+    g.input("q").input("k").input("v").output("y");
+    g.node("Transpose", {"k"}, {"t"}).with("perm", std::vector<std::int64_t>{0, 1, 3, 2});
+    g.node("MatMul", {"q", "t"}, {"s"});
+    g.node("Softmax", {"s"}, {"p"}).with("axis", axis);
+    g.node("MatMul", {"p", "v"}, {"y"});
+    const auto inputs = random_heads();
+    const auto network = g.make();
+    const auto made = network.program_for(specs_of(inputs));
+    EXPECT_EQ(rules_of(made), axis == 3 ? "attention" : "");
+    const auto expected = network.program_for(specs_of(inputs), {}, {.optimize = false});
+    expect_near(run(made, inputs).front(), run(expected, inputs).front());
+  }
+}
+
 // The mask of one request is that of its own keys.
 TEST_P(attention_rule, keeps_the_proof_of_batches) {
   for (const bool masked : {false, true}) {
@@ -171,6 +189,20 @@ TEST_P(attention_rule, keeps_the_proof_of_batches) {
     EXPECT_EQ(made.batching.inputs, unchanged.batching.inputs);
     EXPECT_EQ(made.max_in_batch, unchanged.max_in_batch);
   }
+}
+
+TEST_P(attention_rule, keeps_the_proof_of_batches_with_joined_heads) {
+  const auto nodes = parse_nodes(R"(r = Reshape x [-1,3,4]
+                                    t = Transpose r perm=[0,2,1]
+                                    s = MatMul r t
+                                    p = Softmax s axis=-1
+                                    a = MatMul p r
+                                    y = Reshape a [-1,2,3,4])");
+  const tensor_map inputs{{"x", random_tensor({1, 2, 3, 4})}};
+  const auto network = model_of(nodes, inputs, {}, element_type::f32, element_type::f32, {"y"});
+  const auto made = network.program_for(input_specs(inputs), {}, {.max_in_batch = 8});
+  EXPECT_EQ(rules_of(made), "attention");
+  EXPECT_EQ(made.max_in_batch, 8U) << made.batching.reason;
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, attention_rule, every_device(), parameter_name);
