@@ -6,6 +6,7 @@
 #include <functional>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace sluice::models {
 namespace {
@@ -19,6 +20,9 @@ std::size_t combined(std::size_t hash, std::size_t next) noexcept {
 
 /// Constants of more bytes are the same only if they share their memory.
 constexpr std::size_t most_compared = 1024;
+
+/// What differs, but has one hash, is compared with so many others: what a file costs is bounded.
+constexpr std::size_t most_candidates = 16;
 
 std::string_view bytes_of(const host_tensor& x) {
   return {static_cast<const char*>(x.data().get()), x.bytes()};
@@ -52,13 +56,13 @@ class sharing {
   template <class Same>
   void share(number value, std::size_t hash, const Same& is_same) {
     if (graph_.uses(value) == 0) return;
-    const auto [first, last] = values_.equal_range(hash);
-    for (auto entry = first; entry != last; ++entry) {
-      if (graph_.uses(entry->second) == 0 || !is_same(entry->second)) continue;
-      graph_.forward(value, entry->second);
+    auto& candidates = values_[hash];
+    for (const auto other : candidates) {
+      if (graph_.uses(other) == 0 || !is_same(other)) continue;
+      graph_.forward(value, other);
       return;
     }
-    values_.emplace(hash, value);
+    if (candidates.size() < most_candidates) candidates.push_back(value);
   }
 
   [[nodiscard]] std::size_t hash_of_constant(number value) const {
@@ -96,9 +100,9 @@ class sharing {
     for (const auto operand : s.operation->operands()) {
       hash = combined(hash, graph_.resolve(operand));
     }
-    const auto [first, last] = steps_.equal_range(hash);
-    for (auto entry = first; entry != last; ++entry) {
-      const auto& other = graph_.steps()[entry->second];
+    auto& candidates = steps_[hash];
+    for (const auto candidate : candidates) {
+      const auto& other = graph_.steps()[candidate];
       if (!other.operation || !same(s, other)) continue;
       const auto results = s.is_made.size();
       for (std::size_t i = 0; i < results; ++i) {
@@ -108,7 +112,7 @@ class sharing {
       state_.log("shared", number_of_step);
       return;
     }
-    steps_.emplace(hash, number_of_step);
+    if (candidates.size() < most_candidates) candidates.push_back(number_of_step);
   }
   [[nodiscard]] bool same(const step_graph::step& a, const step_graph::step& b) const {
     const auto operands_a = a.operation->operands();
@@ -121,8 +125,8 @@ class sharing {
 
   optimizer& state_;
   step_graph& graph_;
-  std::unordered_multimap<std::size_t, number> values_;
-  std::unordered_multimap<std::size_t, std::size_t> steps_;
+  std::unordered_map<std::size_t, std::vector<number>> values_;      // by hash
+  std::unordered_map<std::size_t, std::vector<std::size_t>> steps_;  // likewise
 };
 
 }  // namespace

@@ -2,9 +2,6 @@
 // Steps that nothing reads, and steps that compute the same thing.
 #include "tests/models/optimization_test.hpp"
 
-#include <chrono>
-#include <limits>
-
 namespace sluice::test {
 namespace {
 
@@ -110,6 +107,23 @@ TEST_P(shared_steps, are_in_functions_and_loops) {
   for (const auto& step : parts.steps) EXPECT_EQ(step.operation, "silu");
   const auto expected = run(network.program_for(specs_of(inputs), {}, {.optimize = false}), inputs);
   expect_near(run(made, inputs).front(), expected.front());
+}
+
+// They have the same operands, and are compared with few others.
+TEST(optimization, of_steps_with_many_parameters_is_fast) {
+  onnx_graph g;
+  g.input("x").output("y");
+  std::string sum = "x";
+  for (int i = 0; i < 20'000; ++i) {
+    const auto next = "n" + std::to_string(i);
+    g.node("Elu", {"x"}, {("e" + next).c_str()}).with("alpha", 0.5 + i);
+    g.node("Add", {sum.c_str(), ("e" + next).c_str()}, {next.c_str()});
+    sum = next;
+  }
+  g.node("Neg", {sum.c_str()}, {"y"});
+  const std::map<std::string, tensor_spec> specs{
+      {"x", tensor_spec::row_major(element_type::f32, {2})}};
+  EXPECT_EQ(g.make().program_for(specs).program.steps(), 40'001U);
 }
 
 // Ten thousand nodes of each kind that rules look at.
