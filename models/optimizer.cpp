@@ -174,11 +174,6 @@ void optimizer::log(std::string_view rule, std::size_t step) {
   done_.push_back({std::string(rule), graph_.steps()[step].name});
 }
 
-bool is_real(element_type type) noexcept {
-  return type == element_type::f16 || type == element_type::bf16 || type == element_type::f32 ||
-         type == element_type::f64;
-}
-
 bool is_rounded(double number, double exact, element_type type) {
   const double unit = type == element_type::f64    ? 0x1p-52
                       : type == element_type::f32  ? 0x1p-23

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/element_types.hpp"
 #include "models/recorded_operation.hpp"
 #include "models/step_graph.hpp"
 
@@ -115,8 +116,6 @@ class optimizer {
 
 /// Whether a number of a model is meant to be another one: it is that, rounded to a type.
 [[nodiscard]] bool is_rounded(double number, double exact, element_type type);
-/// Whether functions of a type can be recognised: f16, bf16, f32 and f64.
-[[nodiscard]] bool is_real(element_type type) noexcept;
 
 /// Optimises a graph with these outputs. Returns what has been done.
 std::vector<model_optimization> optimize(step_graph& graph,
