@@ -93,7 +93,8 @@ model_program model::program_for(const std::map<std::string, tensor_spec>& specs
                                  const std::map<std::string, host_tensor>& values,
                                  const model_options& options) const {
   return with_name(file_->name(), [&] {
-    auto compiled = models::model_import(*file_, specs, values).make_program(options);
+    auto compiled =
+        models::model_import(*file_, specs, values, options.optimize).make_program(options);
     compiled.batching.reason = printable(std::move(compiled.batching.reason));
     return compiled;
   });
@@ -102,8 +103,9 @@ model_program model::program_for(const std::map<std::string, tensor_spec>& specs
 model_steps model::steps_for(const std::map<std::string, tensor_spec>& specs,
                              const std::map<std::string, host_tensor>& values,
                              const model_options& options) const {
-  return with_name(file_->name(),
-                   [&] { return models::model_import(*file_, specs, values).make_steps(options); });
+  return with_name(file_->name(), [&] {
+    return models::model_import(*file_, specs, values, options.optimize).make_steps();
+  });
 }
 
 std::vector<model_refusal> model::refusals(const std::map<std::string, tensor_spec>& specs,

@@ -84,8 +84,8 @@ void add_batches(std::span<const program_input> inputs, std::size_t values,
 }  // namespace
 
 model_import::model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-                           const std::map<std::string, host_tensor>& values)
-    : file_(file), scope_(budget_) {
+                           const std::map<std::string, host_tensor>& values, bool optimizes)
+    : file_(file), scope_(budget_, optimizes) {
   symbol_extents symbols;
   for (const auto& input : file.inputs()) {
     const auto number = static_cast<std::uint32_t>(names_.size());
@@ -137,8 +137,7 @@ model_program model_import::make_program(const model_options& options) && {
                                                std::to_string(most_in_batch));
   }
   const auto outputs = import_outputs();
-  model_program compiled{.inputs = std::move(program_inputs_),
-                         .optimizations = optimize(outputs, options)};
+  model_program compiled{.inputs = std::move(program_inputs_), .optimizations = optimize(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     compiled.outputs.push_back(file_.outputs()[i].name);
     compiled.results.push_back(spec_of(outputs[i].layout()));
@@ -150,15 +149,18 @@ model_program model_import::make_program(const model_options& options) && {
   return compiled;
 }
 
-std::vector<model_optimization> model_import::optimize(const std::vector<value>& outputs,
-                                                       const model_options& options) {
-  if (!options.optimize) return {};
-  return models::optimize(scope_.graph(), numbers_of(outputs));
+std::vector<model_optimization> model_import::optimize(const std::vector<value>& outputs) {
+  if (!scope_.optimizes()) return {};
+  auto all = scope_.optimizations();
+  for (auto& done : models::optimize(scope_.graph(), numbers_of(outputs))) {
+    all.push_back(std::move(done));
+  }
+  return all;
 }
 
-model_steps model_import::make_steps(const model_options& options) && {
+model_steps model_import::make_steps() && {
   const auto outputs = import_outputs();
-  (void)optimize(outputs, options);
+  (void)optimize(outputs);
   return steps_of(scope_.graph(), numbers_of(outputs), std::move(program_inputs_), budget_);
 }
 

@@ -22,11 +22,12 @@ namespace sluice::models {
 /// stays where it is made.
 class model_import {
  public:
+  /// With `optimizes`, the import itself may choose how values lie in memory.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
   /// not fit its declaration
   /// @throws error `unsupported` with the name of an input that sluice has no type for
   model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-               const std::map<std::string, host_tensor>& values);
+               const std::map<std::string, host_tensor>& values, bool optimizes = false);
   model_import(const model_import&) = delete;
   model_import& operator=(const model_import&) = delete;
   ~model_import() = default;
@@ -36,16 +37,15 @@ class model_import {
   [[nodiscard]] model_program make_program(const model_options& options) &&;
   /// The program, step by step. Called once.
   /// @throws error as `model::program_for`
-  [[nodiscard]] model_steps make_steps(const model_options& options) &&;
+  [[nodiscard]] model_steps make_steps() &&;
   /// Why there is no program; empty if there is one. Called once.
   [[nodiscard]] std::vector<model_refusal> refusals() &&;
 
  private:
   /// Adds all steps. Returns the outputs.
   [[nodiscard]] std::vector<value> import_outputs(refused_nodes* refused = nullptr);
-  /// Optimises the steps, if the options say so.
-  std::vector<model_optimization> optimize(const std::vector<value>& outputs,
-                                           const model_options& options);
+  /// Optimises the steps, if the import does. Returns all that has been done.
+  std::vector<model_optimization> optimize(const std::vector<value>& outputs);
 
   const model_file& file_;
   import_budget budget_;

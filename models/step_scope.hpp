@@ -8,6 +8,7 @@
 #include "models/value.hpp"
 #include "models/value_view.hpp"
 
+#include <sluice/models/model.hpp>
 #include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,13 +26,21 @@ namespace sluice::models {
 /// stands.
 class step_scope {
  public:
-  explicit step_scope(import_budget& budget) noexcept : budget_(budget) {}
+  /// With `optimizes`, the import itself may choose how values lie in memory.
+  explicit step_scope(import_budget& budget, bool optimizes = false) noexcept
+      : budget_(budget), optimizes_(optimizes) {}
   step_scope(const step_scope&) = delete;
   step_scope& operator=(const step_scope&) = delete;
   ~step_scope() = default;
 
   [[nodiscard]] import_budget& budget() const noexcept { return budget_; }
   [[nodiscard]] source_sets& sources() noexcept { return sources_; }
+  [[nodiscard]] bool optimizes() const noexcept { return optimizes_; }
+  /// Notes that a rule has been applied to the node whose steps are added.
+  void note_optimization(std::string_view rule) { done_.push_back({std::string(rule), name_}); }
+  [[nodiscard]] const std::vector<model_optimization>& optimizations() const noexcept {
+    return done_;
+  }
   /// The work of all steps, in the units of `request_limits`.
   [[nodiscard]] double work() const noexcept { return work_; }
   /// What has been added.
@@ -71,6 +81,8 @@ class step_scope {
   [[nodiscard]] results add_recorded(std::unique_ptr<recorded_operation> operation);
 
   import_budget& budget_;
+  bool optimizes_;
+  std::vector<model_optimization> done_;
   source_sets sources_;
   double work_ = 0;
   step_graph graph_;

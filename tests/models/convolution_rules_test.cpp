@@ -37,6 +37,15 @@ class convolution_rules : public optimization_test {
     expect(nodes, rules, random_images(), random_constants(), std::move(outputs));
   }
 
+  /// The operations of the steps that depend on inputs, without casts.
+  static std::string operations_of(const model& network, const tensor_map& inputs) {
+    std::string operations;
+    for (const auto& step : network.steps_for(input_specs(inputs)).steps) {
+      if (step.operation != "cast" && !step.inputs.empty()) operations += step.operation + ' ';
+    }
+    return operations;
+  }
+
   std::int64_t batch_ = between(1, 3);
   std::int64_t size_ = between(3, 8);
   std::int64_t channels_ = 2 * between(1, 4);
@@ -58,6 +67,18 @@ TEST_P(convolution_rules, fold_a_batch_norm_after_a_transposed_convolution) {
                "\ny = BatchNormalization c g b m v",
            "batch_norm", random_images(), constants);
   }
+}
+
+// Filters that are copied to lie as the images do.
+TEST_P(convolution_rules, fold_into_filters_of_images_that_lie_channels_last) {
+  const tensor_map inputs{{"x", random_tensor({batch_, size_, size_, 4})}};
+  const auto rest = "\nn = BatchNormalization c g b m v\ny = Relu n";
+  const auto transpose = std::string("t = Transpose x perm=[0,3,1,2]\n");
+  expect(transpose + "c = Conv t w bias" + rest, "batch_norm", inputs, random_constants());
+  expect(transpose + "c = Conv t w group=2" + rest, "batch_norm", inputs, random_constants(2));
+  auto constants = random_constants();
+  constants.at("w") = random_tensor({4, channels_, 3, 2});
+  expect(transpose + "c = ConvTranspose t w" + rest, "batch_norm", inputs, constants);
 }
 
 // Against sums in f64, and the parameters of a model of 16 bits in f32.
@@ -125,6 +146,52 @@ TEST_P(convolution_rules, fold_factors_and_summands) {
   test("c = Conv x w bias\ny = Add c s", "");
   constants.at("s") = random_tensor({2, channels_, 1, 1});
   expect("c = Conv x w bias\ny = Mul c s", "", {{"x", random_tensor({1, 4, 4, 4})}}, constants);
+}
+
+// TensorFlow stores images channels-last, and transposes them for each convolution. The transposed
+// images are views, and each result lies as the images do.
+TEST_P(convolution_rules, need_no_copies_of_transposed_images) {
+  const auto nodes = parse_nodes(R"(t = Transpose x perm=[0,3,1,2]
+                                    c = Conv t w pads=[1,1,1,1]
+                                    u = Transpose c perm=[0,2,3,1]
+                                    r = Relu u
+                                    z = Transpose r perm=[0,3,1,2]
+                                    d = Conv z v pads=[1,1,1,1]
+                                    o = Transpose d perm=[0,2,3,1]
+                                    y = Relu o)");
+  const tensor_map inputs{{"x", random_tensor({batch_, size_, size_, 4})}};
+  const tensor_map constants{{"w", random_tensor({channels_, 4, 3, 3})},
+                             {"v", random_tensor({4, channels_, 3, 3})}};
+  for (const auto type : {element_type::f16, element_type::f32}) {
+    const auto network = model_of(nodes, inputs, constants, type, type, {"y"});
+    EXPECT_EQ(operations_of(network, inputs), "convolution relu convolution relu ");
+  }
+}
+
+// Only the first of the images is copied.
+TEST_P(convolution_rules, let_images_of_16_bits_lie_channels_last) {
+  const auto nodes = parse_nodes(R"(c = Conv x w pads=[1,1,1,1]
+                                    r = Relu c
+                                    d = Conv r v pads=[1,1,1,1]
+                                    y = Transpose d perm=[0,2,3,1])");
+  const auto inputs = random_images();
+  const tensor_map constants{{"w", random_tensor({channels_, 4, 3, 3})},
+                             {"v", random_tensor({4, channels_, 3, 3})}};
+  for (const auto type : {element_type::f16, element_type::bf16, element_type::f32}) {
+    const bool is_short = type != element_type::f32;
+    const auto network = model_of(nodes, inputs, constants, type, type, {"y"});
+    const auto made = network.program_for(input_specs(inputs));
+    EXPECT_EQ(rules_of(made), is_short ? "channels_last" : "");
+    EXPECT_EQ(operations_of(network, inputs),
+              is_short ? "strided_copy convolution relu convolution strided_copy "
+                       : "convolution relu convolution strided_copy ");
+    const auto unchanged = network.program_for(input_specs(inputs), {}, {.optimize = false});
+    EXPECT_EQ(rules_of(unchanged), "");
+    const auto reference = model_of(nodes, inputs, constants, type, element_type::f32, {"y"})
+                               .program_for(input_specs(inputs), {}, {.optimize = false});
+    EXPECT_LE(distance(results_of(made, inputs).front(), results_of(reference, inputs).front()),
+              bound_of(type));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, convolution_rules, every_device(), parameter_name);

@@ -17,10 +17,11 @@ namespace sluice::test {
 /// states them.
 class optimization_test : public model_device_test {
  protected:
-  /// The names of the rules that have been applied: "layer_norm norm_scale".
-  static std::string rules_of(const model_program& made) {
+  /// The names of the rules that have been applied, but for `left_out`: "layer_norm norm_scale".
+  static std::string rules_of(const model_program& made, std::string_view left_out = {}) {
     std::string rules;
     for (const auto& done : made.optimizations) {
+      if (done.rule == left_out) continue;
       rules += (rules.empty() ? "" : " ") + done.rule;
       EXPECT_NE(done.node, "");
     }
@@ -95,7 +96,7 @@ class optimization_test : public model_device_test {
     element_type reference = element_type::f64;
   };
   /// Expects that these rules are applied, in this order, and that the results are right. Without
-  /// rules, the results are not looked at.
+  /// rules, the results are not looked at. Images of 16 bits may also lie in another order.
   void expect_rules(const graph_case& tested, const std::string& rules) {
     const auto nodes = parse_nodes(tested.nodes);
     for (const auto type : tested.types) {
@@ -103,16 +104,21 @@ class optimization_test : public model_device_test {
       const auto network =
           model_of(nodes, tested.inputs, tested.constants, type, type, tested.outputs);
       const auto made = network.program_for(input_specs(tested.inputs));
-      EXPECT_EQ(rules_of(made), rules) << made.program.text();
+      EXPECT_EQ(rules_of(made, "channels_last"), rules) << made.program.text();
+      const bool has_copies = rules_of(made) != rules;
       const auto unchanged =
           network.program_for(input_specs(tested.inputs), {}, {.optimize = false});
       EXPECT_EQ(rules_of(unchanged), "");
       if (rules.empty()) {
-        EXPECT_EQ(made.program.steps(), unchanged.program.steps());
+        if (!has_copies) {
+          EXPECT_EQ(made.program.steps(), unchanged.program.steps());
+        }
         continue;
       }
-      EXPECT_LT(made.program.steps(), unchanged.program.steps());
-      EXPECT_LE(made.cost.intermediate_bytes, unchanged.cost.intermediate_bytes);
+      if (!has_copies) {
+        EXPECT_LT(made.program.steps(), unchanged.program.steps());
+        EXPECT_LE(made.cost.intermediate_bytes, unchanged.cost.intermediate_bytes);
+      }
       const auto found = results_of(made, tested.inputs);
       const auto reference =
           model_of(nodes, tested.inputs, tested.constants, type, tested.reference, tested.outputs);
