@@ -64,4 +64,9 @@ element_type require_element_type(std::int64_t number) {
                   " of ONNX");
 }
 
+bool is_real(element_type type) noexcept {
+  return type == element_type::f16 || type == element_type::bf16 || type == element_type::f32 ||
+         type == element_type::f64;
+}
+
 }  // namespace sluice::models

@@ -362,7 +362,7 @@ std::optional<results> graph_import::fold(const operator_entry& entry,
   if (!computed.empty()) {
     if (!scope.budget().take_computation(bytes, scope.work())) return std::nullopt;
     for (auto& output : computed) output = scope.as_output(output);
-    elements = file_.evaluation().run(std::move(scope).build(computed));
+    elements = file_.evaluation().run(scope.build(computed));
   }
   results folded;
   std::size_t number = 0;

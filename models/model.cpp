@@ -93,7 +93,8 @@ model_program model::program_for(const std::map<std::string, tensor_spec>& specs
                                  const std::map<std::string, host_tensor>& values,
                                  const model_options& options) const {
   return with_name(file_->name(), [&] {
-    auto compiled = models::model_import(*file_, specs, values).make_program(options);
+    auto compiled =
+        models::model_import(*file_, specs, values, options.optimize).make_program(options);
     compiled.batching.reason = printable(std::move(compiled.batching.reason));
     return compiled;
   });
@@ -103,7 +104,7 @@ model_steps model::steps_for(const std::map<std::string, tensor_spec>& specs,
                              const std::map<std::string, host_tensor>& values,
                              const model_options& options) const {
   return with_name(file_->name(), [&] {
-    return models::model_import(*file_, specs, values, true).make_steps(options);
+    return models::model_import(*file_, specs, values, options.optimize).make_steps(options);
   });
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model_import.hpp"
 
+#include "models/graph_program.hpp"
+#include "models/optimizer.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +55,8 @@ void add_batches(std::span<const program_input> inputs, std::size_t values,
 }  // namespace
 
 model_import::model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-                           const std::map<std::string, host_tensor>& values, bool separate)
-    : file_(file), scope_(budget_, separate ? &separate_ : nullptr) {
+                           const std::map<std::string, host_tensor>& values, bool optimizes)
+    : file_(file), scope_(budget_, optimizes) {
   symbol_extents symbols;
   for (const auto& input : file.inputs()) {
     const auto number = static_cast<std::uint32_t>(names_.size());
@@ -105,26 +108,37 @@ model_program model_import::make_program(const model_options& options) && {
                                                std::to_string(most_in_batch));
   }
   const auto outputs = import_outputs(options.precision);
-  model_program compiled{.inputs = std::move(program_inputs_), .cost = scope_.cost(outputs)};
+  model_program compiled{.inputs = std::move(program_inputs_), .optimizations = optimize(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     compiled.outputs.push_back(file_.outputs()[i].name);
     compiled.results.push_back(spec_of(outputs[i].layout()));
   }
-  const auto value_count = scope_.value_count();
-  compiled.program = std::move(scope_).build(outputs);
-  add_batches(input_specs_, value_count, options, compiled);
+  auto made = program_of(scope_.graph(), numbers_of(outputs));
+  compiled.program = std::move(made.what);
+  compiled.cost = made.cost;
+  add_batches(input_specs_, made.value_count, options, compiled);
   return compiled;
+}
+
+std::vector<model_optimization> model_import::optimize(const std::vector<value>& outputs) {
+  if (!scope_.optimizes()) return {};
+  auto all = scope_.optimizations();
+  for (auto& done : models::optimize(scope_.graph(), numbers_of(outputs))) {
+    all.push_back(std::move(done));
+  }
+  return all;
 }
 
 model_steps model_import::make_steps(const model_options& options) && {
   const auto outputs = import_outputs(options.precision);
-  return std::move(scope_).build_steps(std::move(program_inputs_), outputs);
+  (void)optimize(outputs);
+  return steps_of(scope_.graph(), numbers_of(outputs), std::move(program_inputs_), budget_);
 }
 
 std::vector<model_refusal> model_import::refusals() && {
   refused_nodes refused;
   try {
-    (void)std::move(scope_).build(import_outputs(model_precision::original, &refused));
+    (void)scope_.build(import_outputs(model_precision::original, &refused));
   } catch (const unknown_output&) {
     // The refused nodes are the reason.
   } catch (const error& e) {

@@ -5,7 +5,6 @@
 #include "models/graph_import.hpp"
 #include "models/import_budget.hpp"
 #include "models/model_file.hpp"
-#include "models/step_programs.hpp"
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
@@ -23,12 +22,12 @@ namespace sluice::models {
 /// stays where it is made.
 class model_import {
  public:
-  /// With `separate`, `make_steps` is called.
+  /// With `optimizes`, the import itself may choose how values lie in memory.
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
   /// not fit its declaration
   /// @throws error `unsupported` with the name of an input that sluice has no type for
   model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
-               const std::map<std::string, host_tensor>& values, bool separate = false);
+               const std::map<std::string, host_tensor>& values, bool optimizes = false);
   model_import(const model_import&) = delete;
   model_import& operator=(const model_import&) = delete;
   ~model_import() = default;
@@ -46,10 +45,11 @@ class model_import {
   /// Adds all steps. Returns the outputs.
   [[nodiscard]] std::vector<value> import_outputs(model_precision precision,
                                                   refused_nodes* refused = nullptr);
+  /// Optimises the steps, if the import does. Returns all that has been done.
+  std::vector<model_optimization> optimize(const std::vector<value>& outputs);
 
   const model_file& file_;
   import_budget budget_;
-  step_programs separate_;
   step_scope scope_;
   std::vector<std::string> names_;           // of all inputs
   std::map<std::string, value> visible_;     // the inputs

@@ -147,6 +147,11 @@ class node {
   /// The value without gaps in row-major order.
   [[nodiscard]] value dense(const value& x) const;
 
+  /// Whether values may lie in memory as it is best for a step; see `note_optimization`.
+  [[nodiscard]] bool optimizes() const noexcept { return scope_.optimizes(); }
+  /// Notes that a rule has been applied to this node.
+  void note_optimization(std::string_view rule) const { scope_.note_optimization(rule); }
+
   /// Takes a turn of a loop, or so many values, from the budget of the import.
   /// @throws error `unsupported` if nothing is left of it
   ///@{

@@ -10,6 +10,8 @@
 
 namespace sluice::models {
 
+using function = value_view::function;
+
 value::value(step_scope& scope, host_tensor elements, std::string name)
     : scope_(&scope), state_(std::make_shared<state>()) {
   state_->name = std::move(name);
@@ -17,9 +19,9 @@ value::value(step_scope& scope, host_tensor elements, std::string name)
   state_->known = std::move(elements);
 }
 
-value::value(step_scope& scope, program_value in_program, const tensor_layout& layout)
+value::value(step_scope& scope, step_graph::number in_graph, const tensor_layout& layout)
     : scope_(&scope), state_(std::make_shared<state>()) {
-  state_->in_program = std::move(in_program);
+  state_->in_graph = in_graph;
   state_->layout = layout;
 }
 
@@ -31,22 +33,19 @@ void value::name_constant(const std::string& name) const {
   if (state_->known && state_->name.empty()) state_->name = name;
 }
 
-const program_value& value::in_program() const {
-  if (!state_->in_program) state_->in_program = scope_->constant(state_->known, state_->name);
-  return *state_->in_program;
+step_graph::number value::in_graph() const {
+  if (!state_->in_graph) state_->in_graph = scope_->constant(state_->known, state_->name);
+  return *state_->in_graph;
 }
 
-template <class View>
-value value::view(const View& apply, const tensor_layout& layout) const {
-  const auto& viewed = in_program();
-  const auto added = apply(viewed);
-  value result(*scope_, added, layout);
-  scope_->record_view(added, viewed, layout, apply);
+value value::view(const value_view& what, const tensor_layout& layout) const {
+  value result(*scope_, scope_->add_view(in_graph(), what, layout), layout);
   result.state_->sources = state_->sources;
   return result;
 }
 
 value value::reshape(const extents& shape) const {
+  if (shape == this->shape()) return *this;
   if (state_->known) {
     const auto target = state_->layout.reshape(shape).shape();
     return {*scope_, state_->known.reshape(target), state_->name};
@@ -57,36 +56,31 @@ value value::reshape(const extents& shape) const {
   } catch (const error& e) {
     if (e.code() != errc::unsupported) throw;
   }
-  if (reshaped) {
-    return view([target = reshaped->shape()](const auto& x) { return x.reshape(target); },
-                *reshaped);
-  }
+  if (reshaped) return view({function::reshape, reshaped->shape()}, *reshaped);
   const auto copy = scope_->add(strided_copy{.x = *this});
   copy.add_sources(state_->sources);
   return copy.reshape(shape);
 }
 value value::permute(const extents& axes) const {
-  return view([axes](const auto& x) { return x.permute(axes); }, state_->layout.permute(axes));
+  return view({function::permute, axes}, state_->layout.permute(axes));
 }
 value value::transposed() const {
-  return view([](const auto& x) { return x.transposed(); }, state_->layout.transposed());
+  return view({function::transposed}, state_->layout.transposed());
 }
 value value::slice(std::size_t axis, std::int64_t first, std::int64_t last,
                    std::int64_t step) const {
-  return view([=](const auto& x) { return x.slice(axis, first, last, step); },
+  return view({function::slice, {static_cast<std::int64_t>(axis), first, last, step}},
               state_->layout.slice(axis, first, last, step));
 }
 value value::select(std::size_t axis, std::int64_t index) const {
-  return view([=](const auto& x) { return x.select(axis, index); },
+  return view({function::select, {static_cast<std::int64_t>(axis), index}},
               state_->layout.select(axis, index));
 }
 value value::broadcast_to(const extents& shape) const {
-  return view([shape](const auto& x) { return x.broadcast_to(shape); },
-              state_->layout.broadcast_to(shape));
+  return view({function::broadcast_to, shape}, state_->layout.broadcast_to(shape));
 }
 value value::reinterpret(element_type type) const {
-  return view([type](const auto& x) { return x.reinterpret(type); },
-              state_->layout.reinterpret(type));
+  return view({function::reinterpret, {}, type}, state_->layout.reinterpret(type));
 }
 value value::unsqueeze(std::size_t axis) const {
   auto shape = this->shape();
@@ -94,7 +88,8 @@ value value::unsqueeze(std::size_t axis) const {
   std::copy_backward(shape.begin() + axis, shape.end() - 1, shape.data() + shape.size());
   shape[axis] = 1;
   if (state_->known) return reshape(shape);
-  return view([axis](const auto& x) { return x.unsqueeze(axis); }, state_->layout.reshape(shape));
+  return view({function::unsqueeze, {static_cast<std::int64_t>(axis)}},
+              state_->layout.reshape(shape));
 }
 
 }  // namespace sluice::models

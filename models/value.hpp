@@ -2,10 +2,11 @@
 #pragma once
 
 #include "models/source_sets.hpp"
+#include "models/step_graph.hpp"
+#include "models/value_view.hpp"
 
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/operand.hpp>
-#include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/tensor_layout.hpp>
 
@@ -22,7 +23,7 @@ namespace sluice::models {
 class step_scope;
 
 /// A value of a graph: its elements, if they are known while it is imported, or the value of the
-/// program that is being made. Copies share it.
+/// graph of steps that is being made. Copies share it.
 ///
 /// It stands where an operation takes an operand; a known value then becomes a constant. The views
 /// are those of `tensor`.
@@ -30,8 +31,8 @@ class value {
  public:
   /// A value with known elements. `name` is that of its constant; empty: see `name_constant`.
   value(step_scope& scope, host_tensor elements, std::string name = {});
-  /// A value of the program, with its layout.
-  value(step_scope& scope, program_value in_program, const tensor_layout& layout);
+  /// A value of the graph of steps, with its layout.
+  value(step_scope& scope, step_graph::number in_graph, const tensor_layout& layout);
 
   [[nodiscard]] element_type type() const noexcept { return state_->layout.type(); }
   [[nodiscard]] extents shape() const noexcept { return state_->layout.shape(); }
@@ -55,10 +56,10 @@ class value {
   /// Names the constant that a known value becomes, unless it has a name.
   void name_constant(const std::string& name) const;
 
-  /// The value of the program. A known value becomes a constant.
-  [[nodiscard]] const program_value& in_program() const;
+  /// The value of the graph of steps. A known value becomes a constant.
+  [[nodiscard]] step_graph::number in_graph() const;
   // NOLINTNEXTLINE(google-explicit-constructor): every value is an operand.
-  operator operand() const { return in_program(); }
+  operator operand() const { return operand_of(in_graph()); }
 
   /// The elements in row-major order with another shape, copied if no view has it.
   [[nodiscard]] value reshape(const extents& shape) const;
@@ -75,14 +76,13 @@ class value {
  private:
   struct state {
     host_tensor known{};
-    std::optional<program_value> in_program{};
+    std::optional<step_graph::number> in_graph{};
     tensor_layout layout{};
     source_sets::set sources = 0;
     std::string name{};  ///< of the constant
   };
 
-  template <class View>
-  [[nodiscard]] value view(const View& apply, const tensor_layout& layout) const;
+  [[nodiscard]] value view(const value_view& what, const tensor_layout& layout) const;
 
   step_scope* scope_;
   std::shared_ptr<state> state_;

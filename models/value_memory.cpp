@@ -27,13 +27,6 @@ void value_memory::add_result(std::uint32_t value, std::size_t bytes) {
   blocks_.push_back({.bytes = bytes, .first = steps_, .last = steps_});
 }
 
-void value_memory::add_view(std::uint32_t value, std::uint32_t viewed) {
-  const auto found = blocks_of_values_.find(viewed);
-  if (found == blocks_of_values_.end()) return;  // of an input or a constant
-  const auto number = found->second;
-  blocks_of_values_.insert_or_assign(value, number);
-}
-
 void value_memory::add_step(std::span<const std::uint32_t> values) {
   ++steps_;
   for (const auto value : values) {

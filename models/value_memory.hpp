@@ -20,9 +20,7 @@ class value_memory {
   void add_constant(const host_tensor& elements);
   /// A result of the newest step, of so many bytes.
   void add_result(std::uint32_t value, std::size_t bytes);
-  /// A value that is a view of `viewed`.
-  void add_view(std::uint32_t value, std::uint32_t viewed);
-  /// The next step, which reads these values.
+  /// The next step, which reads these values. Views count as what they are views of.
   void add_step(std::span<const std::uint32_t> values);
 
   /// Sets the bytes of a cost. The outputs of the program are results.

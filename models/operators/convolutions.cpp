@@ -31,25 +31,43 @@ std::int64_t groups_of(const node& n) {
   return n.attribute("group", std::int64_t{1});
 }
 
+/// The dimensions of (N, C, D1 …) in the order N, D1 …, C.
+extents channels_last(std::size_t rank) {
+  extents order{0};
+  for (std::size_t i = 2; i < rank; ++i) order.push_back(static_cast<std::int64_t>(i));
+  order.push_back(1);
+  return order;
+}
+bool lies_channels_last(const value& x) {
+  return x.layout().permute(channels_last(x.rank())).is_contiguous();
+}
+/// A copy that lies channels-last.
+value copied_channels_last(const node& n, const value& x) {
+  extents channels_first{0, static_cast<std::int64_t>(x.rank()) - 1};
+  for (std::size_t i = 2; i < x.rank(); ++i) {
+    channels_first.push_back(static_cast<std::int64_t>(i) - 1);
+  }
+  return n.add(strided_copy{.x = x.permute(channels_last(x.rank()))}).permute(channels_first);
+}
+
 /// Known filters, in the order of the images in memory. A host device copies them once, where each
 /// run would pack them.
 value filters_in_order(const node& n, const value& x, const value& w) {
-  extents channels_last{0};
-  extents channels_first{0, static_cast<std::int64_t>(w.rank()) - 1};
-  for (std::size_t i = 2; i < w.rank(); ++i) {
-    channels_last.push_back(static_cast<std::int64_t>(i));
-    channels_first.push_back(static_cast<std::int64_t>(i) - 1);
-  }
-  channels_last.push_back(1);
-  const auto lies_last = [&](const value& v) {
-    return v.rank() == w.rank() && v.layout().permute(channels_last).is_contiguous();
-  };
-  if (!w.known() || x.layout().is_contiguous() || !lies_last(x) || lies_last(w)) return w;
-  return n.add(strided_copy{.x = w.permute(channels_last)}).permute(channels_first);
+  if (!w.known() || x.rank() != w.rank() || x.layout().is_contiguous()) return w;
+  return !lies_channels_last(x) || lies_channels_last(w) ? w : copied_channels_last(n, w);
+}
+/// Images of 16 bits, channels-last: tensor cores take them so. The results lie so as well, and
+/// therefore the images of the next convolution.
+value images_in_order(const node& n, const value& x) {
+  const bool is_short = x.type() == element_type::f16 || x.type() == element_type::bf16;
+  if (!n.optimizes() || !is_short || x.rank() < 3 || x.size() == 0 || lies_channels_last(x))
+    return x;
+  n.note_optimization("channels_last");
+  return copied_channels_last(n, x);
 }
 
 results import_conv(const node& n) {
-  const auto& x = n.input(0);
+  const auto x = images_in_order(n, n.input(0));
   const auto w = read_filters(n, x, n.input(1));
   return n.add(convolution{.x = x,
                            .w = filters_in_order(n, x, n.input(1)),

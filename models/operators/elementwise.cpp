@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of one element and of pairs of elements.
+#include "models/element_types.hpp"
 #include "models/operator_table.hpp"
 
 #include <sluice/operations/binary.hpp>
@@ -41,10 +42,6 @@ results import_mod(const node& n) {
   const auto function = n.attribute("fmod", std::int64_t{0}) != 0 ? binary_function::fmod
                                                                   : binary_function::remainder;
   return n.add(binary{.function = function, .a = n.input(0), .b = n.input(1)});
-}
-bool is_real(element_type type) {
-  return type == element_type::f16 || type == element_type::bf16 || type == element_type::f32 ||
-         type == element_type::f64;
 }
 /// Base and exponent may have different types, and the result has that of the base.
 results import_power(const node& n) {

@@ -115,7 +115,8 @@ results import_softmax(const node& n) {
   const auto& x = n.input(0);
   const bool flat = n.opset() < 13;
   const auto axis = n.dimension(n.attribute("axis", std::int64_t{flat ? 1 : -1}), x.rank());
-  if (!flat) return n.add(Operation{.x = x, .axis = static_cast<std::int64_t>(axis)});
+  if (!flat || axis + 1 == x.rank())
+    return n.add(Operation{.x = x, .axis = static_cast<std::int64_t>(axis)});
   const auto shape = x.shape();
   std::int64_t rows = 1;
   for (std::size_t i = 0; i < axis; ++i) rows *= shape[i];

@@ -89,6 +89,13 @@ HWY_INLINE hn::Vec<D> extremum(D d, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::IfThenElse(hn::IsNaN(a), nan, hn::IfThenElse(hn::IsNaN(b), nan, ordered));
 }
 
+/// `unit_ramp` in each lane.
+template <class D>
+HWY_INLINE hn::Vec<D> unit_ramp(D d, hn::Vec<D> x, float alpha, float beta) {
+  const auto line = hn::Add(hn::Mul(x, hn::Set(d, alpha)), hn::Set(d, beta));
+  return extremum<true>(d, hn::Zero(d), extremum<false>(d, hn::Set(d, 1.0F), line));
+}
+
 /// f(x).
 template <unary_function F, class D>
 HWY_INLINE hn::Vec<D> arithmetic(D d, hn::Vec<D> x, [[maybe_unused]] float alpha,
@@ -106,6 +113,10 @@ HWY_INLINE hn::Vec<D> arithmetic(D d, hn::Vec<D> x, [[maybe_unused]] float alpha
   if constexpr (F == function::rsqrt) return hn::Div(hn::Set(d, 1.0F), hn::Sqrt(x));
   if constexpr (F == function::leaky_relu) {
     return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(hn::Set(d, alpha), x), x);
+  }
+  if constexpr (F == function::hard_sigmoid) return unit_ramp(d, x, alpha, beta);
+  if constexpr (F == function::hard_swish) {
+    return hn::Mul(x, unit_ramp(d, x, 1.0F / 6.0F, 0.5F));
   }
   if constexpr (F == function::clip) {
     const auto last_below = hn::Set(d, clip_limit(alpha));

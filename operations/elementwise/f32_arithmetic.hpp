@@ -14,7 +14,8 @@ namespace sluice::host {
   using function = unary_function;
   return f == function::negate || f == function::abs || f == function::relu ||
          f == function::sqrt || f == function::reciprocal || f == function::rsqrt ||
-         f == function::leaky_relu || f == function::clip;
+         f == function::leaky_relu || f == function::clip || f == function::hard_sigmoid ||
+         f == function::hard_swish;
 }
 [[nodiscard]] constexpr bool is_arithmetic(binary_function f) noexcept {
   using function = binary_function;

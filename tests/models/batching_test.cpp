@@ -167,7 +167,7 @@ TEST_P(model_batching, is_refused_for_nodes_that_mix_requests) {
     g.node("Neg", {"masked"}, {"y"});
   });
   // Attention from one request to another.
-  refused({2, 3, 4}, "scores", [](auto& g) {
+  refused({2, 3, 4}, "mixed", [](auto& g) {
     g.node("Transpose", {"x"}, {"q"}).with("perm", integers{1, 0, 2});
     g.node("Transpose", {"x"}, {"k"}).with("perm", integers{1, 2, 0});
     g.node("MatMul", {"q", "k"}, {"scores"});

@@ -30,9 +30,10 @@ struct command_options {
   common_options common;
   model_arguments source;
   bool json = false;
+  bool optimizations = false;
   bool profile = false;
   bool compare = false;
-  model_precision precision = model_precision::original;
+  model_options making{};
   profile_options profiling{};
   std::string chart;
 };
@@ -52,10 +53,10 @@ std::vector<model_refusal> refusals_of(const model& network, const named_tensors
 
 /// Adds the program to a report, or the reasons why there is none. Inputs are bound by value.
 void add_program(model_report& report, const model& network, const named_tensors& inputs,
-                 named_specs& specs, named_tensors& values, model_precision precision) {
+                 named_specs& specs, named_tensors& values, const model_options& making) {
   for (const auto& [name, spec] : specs) report.shapes.emplace(name, spec.shape);
   try {
-    report.compiled = program_for(network, inputs, specs, values, {.precision = precision});
+    report.compiled = program_for(network, inputs, specs, values, making);
   } catch (const error&) {
     report.refusals = refusals_of(network, inputs, specs, values);
     if (report.refusals.empty()) throw;
@@ -82,7 +83,7 @@ void require_uses(const CLI::App& command, const command_options& options) {
   require("--chart", options.profile, "--profile");
   require("--runs", options.profile, "--profile");
   require("--seed", options.profile || options.compare, "--profile or --compare");
-  require("--compare", options.precision != model_precision::original,
+  require("--compare", options.making.precision != model_precision::original,
           "--precision tf32, f16 or bf16");
 }
 
@@ -98,8 +99,8 @@ measurements measure_program(const command_options& options, const model& networ
                   options.profile ? session::watch::run_times : session::watch::nothing);
   measurements found;
   if (options.profile)
-    found.profile = measure(current, network, compiled, inputs, specs, values, options.precision,
-                            options.profiling);
+    found.profile = measure(current, network, compiled, inputs, specs, values,
+                            options.making.precision, options.profiling);
   if (options.compare)
     found.comparison = compare(current, compiled, network.program_for(specs, values), inputs, specs,
                                options.profiling.seed);
@@ -122,10 +123,11 @@ void run(const CLI::App& command, const command_options& options) {
                       .summary = network.summary(),
                       .inputs = network.inputs(),
                       .outputs = network.outputs(),
-                      .assumed = std::move(shapes.assumed)};
+                      .assumed = std::move(shapes.assumed),
+                      .lists_optimizations = options.optimizations};
   named_tensors values;
   if (shapes.problem.empty())
-    add_program(report, network, stated.tensors, shapes.specs, values, options.precision);
+    add_program(report, network, stated.tensors, shapes.specs, values, options.making);
   measurements found;
   if ((options.profile || options.compare) && report.compiled) {
     found =
@@ -138,7 +140,7 @@ void run(const CLI::App& command, const command_options& options) {
 
   if (options.json) {
     auto document = report_json(report);
-    document["precision"] = name_of(options.precision);
+    document["precision"] = name_of(options.making.precision);
     if (found.profile) document["profile"] = profile_json(*found.profile);
     if (found.comparison) document["comparison"] = comparison_json(*found.comparison);
     print(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
@@ -158,8 +160,11 @@ void add_model_command(CLI::App& program) {
       program, "model", "Describe a model in the format of ONNX, and its program", options->common);
   add_model_argument(command, options->source)->required();
   add_shape_options(command, options->source);
-  add_precision_option(command, options->precision);
+  add_precision_option(command, options->making.precision);
+  add_optimize_option(command, options->making.optimize);
   command.add_flag("--json", options->json, "Print JSON");
+  command.add_flag("--optimizations", options->optimizations,
+                   "Also list which nodes are computed in another way, by which rule");
   command.add_flag("--profile", options->profile,
                    "Run the steps one by one on the device, and print the time of each");
   command.add_flag("--compare", options->compare,

@@ -114,10 +114,10 @@ nlohmann::ordered_json json_of(const spread& times) {
 
 model_profile measure(session& current, const model& network, const model_program& compiled,
                       const named_tensors& inputs, const named_specs& specs,
-                      const named_tensors& values, model_precision precision,
+                      const named_tensors& values, const model_options& making,
                       const profile_options& options) {
   require_memory_for("--profile", current, compiled, specs);
-  const auto steps = network.steps_for(specs, values, {.precision = precision});
+  const auto steps = network.steps_for(specs, values, making);
   std::mt19937_64 generator(options.seed);
   const auto tensors = upload_tensors(current, input_tensors(compiled, inputs, specs, generator));
   model_profile profile{.device = current.device_name(), .options = options};

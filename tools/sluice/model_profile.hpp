@@ -44,7 +44,7 @@ struct model_profile {
 [[nodiscard]] model_profile measure(session& current, const model& network,
                                     const model_program& compiled, const named_tensors& inputs,
                                     const named_specs& specs, const named_tensors& values,
-                                    model_precision precision, const profile_options& options);
+                                    const model_options& making, const profile_options& options);
 
 /// The longest steps first.
 [[nodiscard]] std::string profile_text(const model_profile& profile);

@@ -164,6 +164,18 @@ std::string program_text(const model_program& compiled) {
       bytes_text(cost.live_bytes), fmt::join(outputs, ", "));
 }
 
+std::string optimizations_text(const model_program& compiled) {
+  const auto rule = [](const model_optimization& done) -> const std::string& {
+    return done.rule;
+  };
+  const auto width = width_of(compiled.optimizations, rule);
+  auto text = fmt::format("{}\n", counted(compiled.optimizations.size(), "optimization"));
+  for (const auto& done : compiled.optimizations) {
+    text += fmt::format("  {:<{}}  {}\n", done.rule, width, io::displayed(done.node));
+  }
+  return text;
+}
+
 std::string refusals_text(const std::vector<model_refusal>& refusals) {
   const bool has_unbound = std::any_of(refusals.begin(), refusals.end(), [](const auto& refusal) {
     return !refusal.unbound.empty();
@@ -205,6 +217,14 @@ std::vector<std::int64_t> json_of(const extents& shape) {
   return {shape.begin(), shape.end()};
 }
 
+ordered_json optimizations_json(const model_program& compiled) {
+  auto list = ordered_json::array();
+  for (const auto& done : compiled.optimizations) {
+    list.push_back({{"rule", done.rule}, {"node", done.node}});
+  }
+  return list;
+}
+
 ordered_json json_of(const model_program& compiled) {
   auto outputs = ordered_json::array();
   for (std::size_t i = 0; i < compiled.outputs.size(); ++i) {
@@ -227,6 +247,7 @@ std::string report_text(const model_report& report) {
   if (report.shapes.size() != report.inputs.size()) return text;
   text += shapes_text(report);
   if (report.compiled) text += program_text(*report.compiled);
+  if (report.compiled && report.lists_optimizations) text += optimizations_text(*report.compiled);
   if (!report.refusals.empty()) text += refusals_text(report.refusals);
   return text;
 }
@@ -252,21 +273,25 @@ ordered_json report_json(const model_report& report) {
                         {"reason", refusal.reason},
                         {"unbound", refusal.unbound}});
   }
-  return {{"model", report.path},
-          {"ir_version", summary.ir_version},
-          {"opsets", std::move(opsets)},
-          {"producer", summary.producer},
-          {"producer_version", summary.producer_version},
-          {"inputs", json_of(report.inputs)},
-          {"outputs", json_of(report.outputs)},
-          {"parameters", summary.parameters},
-          {"parameter_bytes", summary.parameter_bytes},
-          {"operators", std::move(operators)},
-          {"shapes", std::move(shapes)},
-          {"assumed", report.assumed},
-          {"bound", report.bound},
-          {"program", report.compiled ? json_of(*report.compiled) : ordered_json()},
-          {"refusals", std::move(refusals)}};
+  ordered_json document{{"model", report.path},
+                        {"ir_version", summary.ir_version},
+                        {"opsets", std::move(opsets)},
+                        {"producer", summary.producer},
+                        {"producer_version", summary.producer_version},
+                        {"inputs", json_of(report.inputs)},
+                        {"outputs", json_of(report.outputs)},
+                        {"parameters", summary.parameters},
+                        {"parameter_bytes", summary.parameter_bytes},
+                        {"operators", std::move(operators)},
+                        {"shapes", std::move(shapes)},
+                        {"assumed", report.assumed},
+                        {"bound", report.bound},
+                        {"program", report.compiled ? json_of(*report.compiled) : ordered_json()},
+                        {"refusals", std::move(refusals)}};
+  if (report.compiled && report.lists_optimizations) {
+    document["program"]["optimizations"] = optimizations_json(*report.compiled);
+  }
+  return document;
 }
 
 }  // namespace sluice::cli

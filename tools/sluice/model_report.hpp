@@ -23,6 +23,7 @@ struct model_report {
   std::vector<std::string> bound{};         ///< the inputs that are bound by value
   std::optional<model_program> compiled{};  ///< nothing if there is none
   std::vector<model_refusal> refusals{};    ///< why there is none
+  bool lists_optimizations = false;         ///< whether it says what has been optimised
 };
 
 /// The report in words, with a newline at the end.

@@ -65,6 +65,12 @@ void add_precision_option(CLI::App& command, model_precision& precision) {
       ->type_name("TYPE");
 }
 
+void add_optimize_option(CLI::App& command, bool& optimize) {
+  command.add_flag_callback(
+      "--no-optimize", [&optimize] { optimize = false; },
+      "Compute each node as the model states it");
+}
+
 std::string_view name_of(model_precision precision) {
   for (const auto& [known, name] : precisions) {
     if (known == precision) return name;

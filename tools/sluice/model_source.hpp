@@ -28,6 +28,8 @@ void add_shape_options(CLI::App& command, model_arguments& arguments);
 
 /// Adds `--precision`.
 void add_precision_option(CLI::App& command, model_precision& precision);
+/// Adds `--no-optimize`, which sets `optimize` to false.
+void add_optimize_option(CLI::App& command, bool& optimize);
 /// "f16"
 [[nodiscard]] std::string_view name_of(model_precision precision);
 

@@ -28,7 +28,7 @@ struct run_options {
   std::string model;
   std::vector<std::string> inputs;   // "name=file", or "file"
   std::vector<std::string> outputs;  // likewise
-  model_precision precision = model_precision::original;
+  model_options making{};
 };
 
 std::string text_of(std::string_view name, const host_tensor& x) {
@@ -55,8 +55,7 @@ void run(const run_options& options) {
     specs.emplace(name, tensor_spec::row_major(x.type(), x.shape()));
   }
   named_tensors values;
-  const auto compiled =
-      program_for(network, tensors, specs, values, {.precision = options.precision});
+  const auto compiled = program_for(network, tensors, specs, values, options.making);
   for (const auto& file : outputs) {
     const auto type = compiled.results[file.number].type;
     if (std::find(io::npy_types.begin(), io::npy_types.end(), type) == io::npy_types.end())
@@ -109,7 +108,8 @@ void add_run_command(CLI::App& program) {
                   "without a file are computed and not written")
       ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
-  add_precision_option(command, options->precision);
+  add_precision_option(command, options->making.precision);
+  add_optimize_option(command, options->making.optimize);
   command.footer("The elements of inputs have the types that the model declares.");
   command.callback([options] { run(*options); });
 }

@@ -61,6 +61,15 @@ struct model_options {
   /// little. The first answer does not wait for the executables of batches; see `per_request`.
   std::size_t max_in_batch = 64;
   model_precision precision = model_precision::original;  ///< of values of f32
+  /// Whether steps are left out, shared and replaced by faster ones, as `model_program` lists them
+  /// in `optimizations`.
+  bool optimize = true;
+};
+
+/// A change of the program of a model that makes it faster.
+struct model_optimization {
+  std::string rule{};  ///< the name of the rule: "layer_norm"; docs/concepts/models.md lists them
+  std::string node{};  ///< the node whose step is left out, or computes what others did as well
 };
 
 /// A program that computes a model for inputs of certain shapes.
@@ -70,6 +79,8 @@ struct model_program {
   std::vector<std::string> outputs{};  ///< outputs of the model
   std::vector<tensor_spec> results{};  ///< properties of the outputs
   model_cost cost{};                   ///< of one run
+  /// What has been optimised, in order.
+  std::vector<model_optimization> optimizations{};
   /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
   /// proves it, or why there is no batch: the name of the node, or that of the option.
   batch_axes batching{};

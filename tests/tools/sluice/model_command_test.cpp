@@ -101,6 +101,26 @@ TEST_F(model_command, prints_json) {
             json::parse(R"([{"name": "y", "type": "f32", "shape": [4, 3]}])"));
 }
 
+TEST_F(model_command, lists_what_is_optimised) {
+  onnx_graph graph;
+  graph.input("x", {3}).output("y");
+  graph.node("Neg", {"x"}, {"unread"});
+  graph.node("Sigmoid", {"x"}, {"gate"});
+  graph.node("Mul", {"x", "gate"}, {"y"});
+  save_model("silu.onnx", graph);
+  const auto text = run({"model", "silu.onnx", "--optimizations"}).output;
+  EXPECT_NE(text.find("2 optimizations\n  unused  unread\n  silu    y\n"), std::string::npos)
+      << text;
+  EXPECT_EQ(run({"model", "silu.onnx"}).output.find("optimization"), std::string::npos);
+  const auto found = report({"silu.onnx", "--optimizations"}).at("program");
+  EXPECT_EQ(found.at("optimizations"), json::parse(R"([{"rule": "unused", "node": "unread"},
+                                                       {"rule": "silu", "node": "y"}])"));
+  EXPECT_EQ(found.at("steps"), 1);
+  const auto unchanged = report({"silu.onnx", "--optimizations", "--no-optimize"}).at("program");
+  EXPECT_EQ(unchanged.at("optimizations"), json::array());
+  EXPECT_EQ(unchanged.at("steps"), 3);
+}
+
 // A shape states the symbols of other inputs, too.
 TEST_F(model_command, takes_shapes) {
   onnx_graph graph;
