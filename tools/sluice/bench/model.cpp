@@ -135,8 +135,9 @@ class model_suite {
     paired_rounds ways(run_, "model/rates",
                        title_of(bench_.source.path, single_, specs_, bench_.precision),
                        {.unit = "a second", .pieces_per_second = 1});
-    ways.add(way<tensors>("alone", alone, single_, 1, 1));
-    ways.add(way<tensors>(fmt::format("alone, {} in flight", window), alone, single_, 1, window));
+    ways.add(way<sluice::run>("alone", alone, single_, 1, 1));
+    ways.add(
+        way<sluice::run>(fmt::format("alone, {} in flight", window), alone, single_, 1, window));
     const auto add = [&](way_of_work work, std::size_t clients) {
       work.mean_batch = [run = work.run, sizes = sizes_, clients] {
         sizes->clear();
@@ -146,10 +147,10 @@ class model_suite {
       ways.add(std::move(work));
     };
     for (const auto clients : bench_.clients)
-      add(way<tensors>(clients_text(clients), together_, batched_, clients, 1), clients);
+      add(way<sluice::run>(clients_text(clients), together_, batched_, clients, 1), clients);
     const auto most = *std::max_element(bench_.clients.begin(), bench_.clients.end());
-    add(way<host_tensors>(clients_text(most) + ", from and to the host", together_, batched_, most,
-                          1),
+    add(way<run_to_host>(clients_text(most) + ", from and to the host", together_, batched_, most,
+                         1),
         most);
     ways.measure();
   }
@@ -178,21 +179,35 @@ class model_suite {
     }
   }
 
-  /// The requests of clients, with the results on the device or on the host.
-  template <class Reply>
+  /// Requests with inputs in turns. While they exist, a waiting copy of one of them counts as a
+  /// small part of the program, whose constants may exceed what a queue takes.
+  template <class Request>
+  [[nodiscard]] std::vector<Request> requests_of(const model_program& compiled,
+                                                 std::size_t clients) const {
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < std::max(operand_sets, 4 * clients); ++i) {
+      const auto& set = in_turns(sets_, static_cast<std::int64_t>(i));
+      if constexpr (std::is_same_v<Request, run_to_host>) {
+        requests.push_back(request<Request>(compiled, set.on_host));
+      } else {
+        requests.push_back(request<Request>(compiled, set.on_device));
+      }
+    }
+    return requests;
+  }
+
+  /// The requests of clients.
+  template <class Request>
   [[nodiscard]] way_of_work way(std::string name, const program_actor& target,
                                 const model_program& compiled, std::size_t clients,
                                 std::size_t in_flight) const {
+    using reply = typename request_reply<Request>::type;
     auto latencies = std::make_shared<latency_log>();
-    const auto load = std::make_shared<load_clients<Reply>>(
+    const auto load = std::make_shared<load_clients<reply>>(
         session_.system(), clients, in_flight, target,
-        [this, &compiled](std::size_t client, std::size_t i) {
-          const auto& set = in_turns(sets_, static_cast<std::int64_t>(client + i));
-          if constexpr (std::is_same_v<Reply, host_tensors>) {
-            return std::tuple(request<run_to_host>(compiled, set.on_host));
-          } else {
-            return std::tuple(request<sluice::run>(compiled, set.on_device));
-          }
+        [requests = std::make_shared<const std::vector<Request>>(
+             requests_of<Request>(compiled, clients))](std::size_t client, std::size_t i) {
+          return std::tuple(in_turns(*requests, static_cast<std::int64_t>(client + i)));
         },
         latencies);
     return {.name = std::move(name),
