@@ -78,11 +78,10 @@ struct per_request_t {};
 /// On a GPU, runs that wait together and have inputs of equal properties are launched as one: their
 /// inputs are put one behind the other along axis 0, the program runs once, and each run gets its
 /// part of the results. A batch is cut into pieces of 2, 4, 8 … runs; a piece is rounded up,
-/// with inputs of zeros, if at most a quarter of it is missing. The executable for n runs is made in
-/// idle time of the planner once n runs have waited together, or by `prepare`.
-/// All outputs are per request: their extent along axis 0 is proportional to that of the inputs. A
-/// step that mixes the parts, such as a softmax along axis 0, is refused when a run or `prepare`
-/// states the shapes.
+/// with inputs of zeros, if at most a quarter of it is missing. The executable for n runs is made
+/// in idle time of the planner once n runs have waited together, or by `prepare`. All outputs are
+/// per request: their extent along axis 0 is proportional to that of the inputs. A step that mixes
+/// the parts, such as a softmax along axis 0, is refused when a run or `prepare` states the shapes.
 /// An input that is not per request must be the same tensor in all of them.
 ///
 /// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,8 +60,29 @@ class batched_programs : public programs {
   auto submit_together(
       std::vector<Run> runs, const request_options& options = {},
       const std::function<void()>& before_launch = [] {}) {
-    for (const auto& one : runs) (void)run(traced(), one);  // makes the executables
+    for (const auto& one : runs) {
+      (void)run(traced(), one);
+      prepare_batches(one);
+    }
     return submit_at_once(std::move(runs), options, before_launch);
+  }
+  /// Makes the executables of all batches of runs like this one.
+  template <class Run>
+  void prepare_batches(const Run& one) {
+    sluice::prepare request{.what = one.what, .scalars = one.scalars};
+    for (const auto& input : one.inputs) {
+      request.inputs.push_back(input.on_host() ? tensor_spec::row_major(input.type(), input.shape())
+                                               : tensor_spec::of(input.on_device()));
+    }
+    if constexpr (std::is_same_v<Run, run_to_host>) {
+      request.to_host = true;
+    } else {
+      for (const auto& output : one.outputs) {
+        const auto& given = output.value();
+        request.outputs.push_back(given ? std::optional(tensor_spec::of(given)) : std::nullopt);
+      }
+    }
+    (void)run(traced(), std::move(request));
   }
   /// Submits all so that they wait together, then lets them go. Their executables are there.
   template <class Run = sluice::run>
