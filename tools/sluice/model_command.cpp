@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/io/displayed.hpp"
 #include "tools/sluice/command.hpp"
+#include "tools/sluice/model_arguments.hpp"
 #include "tools/sluice/model_comparison.hpp"
 #include "tools/sluice/model_inputs.hpp"
 #include "tools/sluice/model_profile.hpp"
 #include "tools/sluice/model_report.hpp"
 #include "tools/sluice/model_shapes.hpp"
-#include "tools/sluice/model_source.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
 

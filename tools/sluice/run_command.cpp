@@ -2,8 +2,8 @@
 #include "tools/io/displayed.hpp"
 #include "tools/sluice/arrays.hpp"
 #include "tools/sluice/command.hpp"
+#include "tools/sluice/model_arguments.hpp"
 #include "tools/sluice/model_inputs.hpp"
-#include "tools/sluice/model_source.hpp"
 #include "tools/sluice/session.hpp"
 
 #include <sluice/models/model.hpp>

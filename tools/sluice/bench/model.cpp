@@ -174,7 +174,8 @@ class model_suite {
     for (;;) {
       auto facts = session_.ask<prepared>(together_, description);
       // A GPU has the kernels a moment after the first run.
-      (void)session_.ask<tensors>(together_, request<sluice::run>(compiled, sets_.front().on_device));
+      (void)session_.ask<tensors>(together_,
+                                  request<sluice::run>(compiled, sets_.front().on_device));
       if (facts.not_fused != "the kernels are being compiled") return facts;
     }
   }

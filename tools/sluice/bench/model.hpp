@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tools/sluice/bench/bench.hpp"
-#include "tools/sluice/model_source.hpp"
+#include "tools/sluice/model_arguments.hpp"
 
 #include <optional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/sluice/model_source.hpp"
+#include "tools/sluice/model_arguments.hpp"
 
 #include "tools/io/displayed.hpp"
 
