@@ -30,8 +30,8 @@ class random_optimization : public optimization_test {
         outputs.push_back(node.output);
         break;
       case 1: {
-        static const std::vector<std::string> numbers{"0.5", "1", "2", "3", "6", "0.001"};
-        node.arguments[argument] = numbers[draw(numbers.size())];
+        static const std::vector<std::string> factors{"0.5", "1", "2", "3", "6", "0.001"};
+        node.arguments[argument] = factors[draw(factors.size())];
         break;
       }
       case 2:

@@ -99,11 +99,13 @@ measurements measure_program(const command_options& options, const model& networ
                   options.profile ? session::watch::run_times : session::watch::nothing);
   measurements found;
   if (options.profile)
-    found.profile = measure(current, network, compiled, inputs, specs, values,
-                            options.making.precision, options.profiling);
+    found.profile = measure(current, network, compiled, inputs, specs, values, options.making,
+                            options.profiling);
   if (options.compare)
-    found.comparison = compare(current, compiled, network.program_for(specs, values), inputs, specs,
-                               options.profiling.seed);
+    found.comparison =
+        compare(current, compiled,
+                network.program_for(specs, values, {.optimize = options.making.optimize}), inputs,
+                specs, options.profiling.seed);
   current.finish();
   return found;
 }

@@ -170,10 +170,10 @@ class stacked_executables_test : public executor_test {
 
   static program several_steps() {
     program_builder p;
-    auto value = p.input("x", per_request);
-    for (int i = 0; i < steps; ++i) value = p.add("shifted", shifted{.x = value, .by = i});
+    auto last = p.input("x", per_request);
+    for (int i = 0; i < steps; ++i) last = p.add("shifted", shifted{.x = last, .by = i});
     return std::move(p).build(
-        {value}, {.capture = capture_policy::never, .max_in_batch = largest, .fuse = false});
+        {last}, {.capture = capture_policy::never, .max_in_batch = largest, .fuse = false});
   }
   void make_executable() {
     const auto spec = tensor_spec::row_major(element_type::f32, {1, elements});
