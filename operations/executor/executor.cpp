@@ -356,24 +356,26 @@ class executor::core {
     return r.descriptor.facts(r.call).commands + (r.plan ? r.plan->batch_commands(count) : 0) +
            count * r.transfer_commands();
   }
-  /// The number of requests like `next` for whose device commands there is room. An idle lane takes
-  /// any batch, as it takes any launch. 0: there is room for one request, and others wait that
-  /// could be launched with it.
+  /// The number of requests like `next` for whose device commands there is room; at least one piece
+  /// of a batch if the lane is idle, as it takes any launch. 0: there is room for one request, and
+  /// others wait that could be launched with it.
   [[nodiscard]] std::size_t batch_size(const request_queue::place& next) const noexcept {
     const auto& r = *next;
     auto limit = r.most_in_batch;
     const auto* const growth = r.plan ? r.plan->growth() : nullptr;
     if (growth != nullptr && growth->size() == 1) return 1;
     const auto room = lane_.room_for_commands();
-    if (lane_.in_flight() == 0 || commands_of_batch(r, limit) <= room) return limit;
     if (growth == nullptr) {
       while (limit > 1 && commands_of_batch(r, limit) > room) limit = (limit + 1) / 2;
       return limit;
     }
-    // One piece of a batch of any size takes as many commands as that of two requests.
+    if (commands_of_batch(r, limit) <= room) return limit;
+    // One piece of any size takes as many commands as that of two requests.
     limit = waiting_.count(next, std::min(limit, growth->size()), share_batch);
     if (limit < 2) return 1;
-    return commands_of_batch(r, 2) <= room ? std::bit_floor(limit) : 0;
+    if (lane_.in_flight() != 0 && commands_of_batch(r, 2) > room) return 0;
+    const bool is_piece = 4 * limit >= 3 * std::bit_ceil(limit);
+    return is_piece ? limit : std::bit_floor(limit);
   }
   /// Launches a request that has been taken from the queue, or lets it wait for what batches of its
   /// plan need.
