@@ -4,8 +4,8 @@
 #include "models/import_budget.hpp"
 #include "models/step_graph.hpp"
 
-#include <sluice/operations/model_cost.hpp>
 #include <sluice/models/model_steps.hpp>
+#include <sluice/operations/model_cost.hpp>
 #include <sluice/operations/program.hpp>
 
 #include <cstddef>
