@@ -109,14 +109,15 @@ std::vector<axes> candidates_of(std::span<const program_input> inputs) {
   return candidates;
 }
 
-/// The higher, the better. Requests seldom share an input with dimensions, and only axis 0 is
-/// computed together. The reason that tells most is about axes that the model itself names.
+/// The higher, the better. Only axis 0 is computed together, and requests seldom share an input
+/// with dimensions. The reason that tells most is about axes that the model itself names.
 int merit_of(const batch_axes& found, bool is_named, std::span<const program_input> inputs) {
+  bool has_shared = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!found.inputs[i] && inputs[i].spec.rank() != 0) return found ? 2 : 0;
+    has_shared = has_shared || (!found.inputs[i] && inputs[i].spec.rank() != 0);
   }
-  if (!found) return is_named ? 1 : 0;
-  return is_along_first(found) ? 4 : 3;
+  if (!found) return is_named && !has_shared ? 1 : 0;
+  return (is_along_first(found) ? 4 : 2) + (has_shared ? 0 : 1);
 }
 
 }  // namespace
@@ -155,7 +156,7 @@ batch_axes find_batching(const program& what, std::size_t value_count,
     if (merit <= best_merit) continue;
     best_merit = merit;
     best = std::move(found);
-    if (best_merit == 4) break;
+    if (best_merit == 5) break;
   }
   if (best) return *std::move(best);
   return {.inputs = axes(inputs.size()), .reason = "no input has an axis"};

@@ -164,7 +164,7 @@ std::optional<optimizer::number> optimizer::view(number value, const value_view&
 }
 
 bool optimizer::take_elements(std::size_t count) noexcept {
-  constexpr std::size_t most = std::size_t{1} << 30U;
+  constexpr std::size_t most = std::size_t{1} << 28U;
   if (count > most - elements_) return false;
   elements_ += count;
   return true;

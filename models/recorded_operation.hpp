@@ -13,6 +13,7 @@
 #include <sluice/operations/tensor_spec.hpp>
 
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -67,6 +68,20 @@ class recorded_operation {
 
 namespace detail {
 
+/// Zeros of different signs are different numbers.
+[[nodiscard]] inline bool is_same_number(const scalar& a, const scalar& b) {
+  if (a != b) return false;
+  if (a.is_of_program() || !a.is_zero()) return true;
+  const auto sign_of = [](const scalar& x) {
+    return std::signbit(x.to<std::complex<double>>("number").real());
+  };
+  return sign_of(a) == sign_of(b);
+}
+[[nodiscard]] inline bool is_same_number(const std::optional<scalar>& a,
+                                         const std::optional<scalar>& b) {
+  return a.has_value() == b.has_value() && (!a || is_same_number(*a, *b));
+}
+
 /// Whether a member has the same value in two operations, but for the values of a graph that are
 /// its operands.
 template <class T>
@@ -74,12 +89,13 @@ template <class T>
   if constexpr (std::is_same_v<T, std::vector<operand>>) {
     return a.size() == b.size();
   } else if constexpr (std::is_same_v<T, operand_or_number>) {
-    return a.number() == b.number() && static_cast<bool>(a) == static_cast<bool>(b);
+    return is_same_number(a.number(), b.number()) && static_cast<bool>(a) == static_cast<bool>(b);
   } else if constexpr (std::is_same_v<T, operand>) {
     return static_cast<bool>(a) == static_cast<bool>(b);
   } else if constexpr (std::is_same_v<T, double>) {
-    // Zeros of different signs are different numbers.
     return a == b && std::signbit(a) == std::signbit(b);
+  } else if constexpr (std::is_same_v<T, scalar> || std::is_same_v<T, std::optional<scalar>>) {
+    return is_same_number(a, b);
   } else if constexpr (requires { a == b; }) {
     return a == b;
   } else {

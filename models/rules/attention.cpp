@@ -111,7 +111,7 @@ bool recognize_attention(optimizer& state, std::size_t step) {
   const auto* const product = plain_product(state, result, nullptr);
   if (product == nullptr || product->alpha != scalar(1)) return false;
   const auto v = state.value_of(product->b);
-  const auto& spec = state.graph().spec(result);
+  const auto spec = state.graph().spec(result);  // views move those of the graph
   const auto rank = spec.rank();
   if ((rank != 3 && rank != 4) || spec.type == element_type::f64 || !is_real(spec.type))
     return false;
@@ -120,7 +120,8 @@ bool recognize_attention(optimizer& state, std::size_t step) {
   const auto last = static_cast<std::int64_t>(rank) - 1;
   if (weights == nullptr || (weights->axis != -1 && weights->axis != last)) return false;
   const auto parts = parts_of_scores(state, state.value_of(weights->x), steps);
-  if (!parts || parts->scale == 0 || !std::isfinite(parts->scale)) return false;
+  // The operation has it in f32.
+  if (!parts || !std::isnormal(static_cast<float>(parts->scale))) return false;
   if (!state.is_closed(steps, step)) return false;
   extents swapped;
   for (std::size_t i = 0; i + 2 < rank; ++i) swapped.push_back(static_cast<std::int64_t>(i));

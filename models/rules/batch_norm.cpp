@@ -16,7 +16,7 @@ bool fold_batch_norm(optimizer& state, std::size_t step) {
   if (norm == nullptr) return false;
   const auto x = state.value_of(norm->x);
   const auto channels = channels_of_convolution(state, x, step);
-  if (!channels) return false;
+  if (!channels || !state.take_elements(*channels)) return false;
   const auto numbers = [&](const operand& parameter, double missing) {
     if (!parameter) return std::vector<double>(*channels, missing);
     auto value = state.value_of(parameter);

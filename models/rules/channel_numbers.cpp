@@ -28,7 +28,7 @@ bool with_channel_numbers(optimizer& state, std::size_t step, bool is_commutativ
     if (!x) return false;
     const auto value = state.value_of(x);
     const auto channels = channels_of_convolution(state, value, step);
-    if (!channels) return false;
+    if (!channels || !state.take_elements(*channels)) return false;
     const auto found =
         channel_numbers(state, parameter, *channels, state.graph().spec(value).rank());
     return found && are_finite(*found) && fold(value, *found);

@@ -7,6 +7,8 @@
 #include <sluice/operations/elementwise.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -108,6 +110,38 @@ std::vector<double> scaled_filters(std::vector<double> elements, const extents& 
   return elements;
 }
 
+/// The limits of a type.
+struct number_range {
+  double largest;
+  double least_normal;
+};
+number_range range_of(element_type type) {
+  using float_limits = std::numeric_limits<float>;
+  switch (type) {
+    case element_type::f16:
+      return {65504, 0x1p-14};
+    case element_type::bf16:
+      return {0x1.fep127, 0x1p-126};
+    case element_type::f32:
+      return {float_limits::max(), float_limits::min()};
+    default:
+      return {std::numeric_limits<double>::max(), std::numeric_limits<double>::min()};
+  }
+}
+/// Whether no finite number becomes infinite in a type.
+bool fit(const std::vector<double>& numbers, element_type type) {
+  const auto largest = range_of(type).largest;
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [&](double x) { return !std::isfinite(x) || std::abs(x) <= largest; });
+}
+/// Whether the numbers times a factor still have all their bits, as far as they count: the largest
+/// is no denormal number.
+bool keep_bits(const std::vector<double>& numbers, element_type type) {
+  double largest = 0;
+  for (const auto x : numbers) largest = std::max(largest, std::abs(x));
+  return largest == 0 || largest >= range_of(type).least_normal;
+}
+
 /// Filters in the place of `w`, which lie as these do.
 std::optional<operand> placed_filters(optimizer& state, number w, const extents& order,
                                       std::vector<double> elements, const std::string& name) {
@@ -136,22 +170,23 @@ bool scale(optimizer& state, number value, std::size_t step, const std::vector<d
   const auto& name = graph.steps()[step].name;
   const auto w = state.value_of(found->w);
   const auto type = graph.spec(w).type;
+  auto bias = found->bias ? reals_in(*state.constant_of(state.value_of(found->bias)))
+                          : std::vector<double>(factors.size());
+  if (bias.size() != factors.size()) return false;
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * factors[i] + summands[i];
+  if (!fit(bias, type)) return false;
   if (std::any_of(factors.begin(), factors.end(), [](double factor) { return factor != 1; })) {
     const auto [elements, order, has_order] = filters_of(state, found->w);
     if (!state.take_elements(elements->size())) return false;
     auto numbers = reals_in(*elements);
     if (has_order) numbers = permuted(numbers, elements->shape(), inverse(order));
-    const auto filters = placed_filters(
-        state, w, order,
-        scaled_filters<Operation>(std::move(numbers), graph.spec(w).shape, scaled.groups, factors),
-        name + ".w");
+    numbers =
+        scaled_filters<Operation>(std::move(numbers), graph.spec(w).shape, scaled.groups, factors);
+    if (!fit(numbers, type) || !keep_bits(numbers, type)) return false;
+    const auto filters = placed_filters(state, w, order, std::move(numbers), name + ".w");
     if (!filters) return false;
     scaled.w = *filters;
   }
-  auto bias = found->bias ? reals_in(*state.constant_of(state.value_of(found->bias)))
-                          : std::vector<double>(factors.size());
-  if (bias.size() != factors.size()) return false;
-  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * factors[i] + summands[i];
   scaled.bias = operand_of(graph.add_constant(
       name + ".bias",
       host_tensor(std::move(bias), {static_cast<std::int64_t>(factors.size())}).to(type)));

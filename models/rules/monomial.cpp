@@ -26,7 +26,10 @@ class expansion {
                                  ? state_.maker<binary>(value, nullptr)
                                  : nullptr;
     if (step == nullptr || !expand(*step, value, exponent)) {
-      if ((result_.powers[value] += exponent) == 0) result_.powers.erase(value);
+      auto& power = result_.powers[value];
+      // x / x is no 1 where x is 0, infinite or NaN.
+      if (power * exponent < 0) result_.factor = std::nan("");
+      power += exponent;
     }
   }
   [[nodiscard]] monomial take() { return std::move(result_); }

@@ -11,8 +11,8 @@ namespace sluice::models {
 
 /// A product of a number and powers of values: 0.5 · x³ · y.
 struct monomial {
-  double factor = 1;
-  std::map<step_graph::number, int> powers{};  ///< exponents by value, none of them 0
+  double factor = 1;                           ///< NaN if a value is divided by itself
+  std::map<step_graph::number, int> powers{};  ///< exponents by value
   std::vector<std::size_t> steps{};            ///< that compute it
 
   /// Whether it is a number times a power of `value`.

@@ -3,6 +3,8 @@
 #include "models/rules/monomial.hpp"
 #include "models/rules/rules.hpp"
 
+#include <cmath>
+
 namespace sluice::models {
 
 bool recognize_silu(optimizer& state, std::size_t step) {
@@ -19,7 +21,7 @@ bool recognize_silu(optimizer& state, std::size_t step) {
     double alpha = 1;
     if (argument != x) {
       const auto scaled = monomial_of(state, argument);
-      if (!scaled.is_of(x, 1)) continue;
+      if (!scaled.is_of(x, 1) || !std::isfinite(scaled.factor)) continue;
       alpha = scaled.factor;
       steps.insert(steps.end(), scaled.steps.begin(), scaled.steps.end());
     }

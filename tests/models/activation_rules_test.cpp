@@ -120,6 +120,8 @@ TEST_P(activation_rules, recognize_silu) {
   expect("n = Neg x\ns = Sigmoid n\ny = Mul x s", "");
   expect("s = Sigmoid x\ny = Add x s", "");
   expect("s = Tanh x\ny = Mul x s", "");
+  // NaN where x is 0.
+  expect("m = Mul x x\nd = Div m x\ns = Sigmoid d\ny = Mul x s", "");
 }
 
 TEST_P(activation_rules, recognize_hard_swish) {

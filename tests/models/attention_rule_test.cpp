@@ -205,6 +205,29 @@ TEST_P(attention_rule, keeps_the_proof_of_batches_with_joined_heads) {
   EXPECT_EQ(made.max_in_batch, 8U) << made.batching.reason;
 }
 
+// Views are added while the graph is looked at.
+TEST_P(attention_rule, recognizes_attention_in_many_layers) {
+  constexpr int layers = 210;
+  std::string text;
+  std::string last = "x";
+  for (int i = 0; i < layers; ++i) {
+    const auto number = std::to_string(i);
+    const auto next = i + 1 == layers ? std::string("y") : "y" + number;
+    text += "t" + number + " = Transpose " + last + " perm=[0,2,1]\ns" + number + " = MatMul " +
+            last + " t" + number + "\np" + number + " = Softmax s" + number + " axis=-1\n" + next +
+            " = MatMul p" + number + " " + last + "\n";
+    last = next;
+  }
+  const tensor_map inputs{{"x", random_tensor({2, 3, 4})}};
+  const auto network =
+      model_of(parse_nodes(text), inputs, {}, element_type::f32, element_type::f32, {"y"});
+  const auto made = network.program_for(input_specs(inputs));
+  EXPECT_EQ(made.optimizations.size(), static_cast<std::size_t>(layers));
+  const auto expected = network.program_for(input_specs(inputs), {}, {.optimize = false});
+  EXPECT_LE(distance(results_of(made, inputs).front(), results_of(expected, inputs).front()),
+            bound_of(element_type::f32));
+}
+
 INSTANTIATE_TEST_SUITE_P(devices, attention_rule, every_device(), parameter_name);
 
 }  // namespace

@@ -148,6 +148,24 @@ TEST_P(convolution_rules, fold_factors_and_summands) {
   expect("c = Conv x w bias\ny = Mul c s", "", {{"x", random_tensor({1, 4, 4, 4})}}, constants);
 }
 
+// The product of both numbers is not one of the type, but the result is.
+TEST_P(convolution_rules, keep_numbers_within_their_type) {
+  const auto filled = [](float value, const extents& shape) {
+    return host_tensor(std::vector<float>(element_count(shape), value), shape);
+  };
+  const auto expect_unchanged = [&](const char* nodes, float w, float bias) {
+    expect_rules(
+        {.nodes = nodes,
+         .inputs = random_images(),
+         .constants = {{"w", filled(w, {channels_, 4, 3, 3})}, {"bias", filled(bias, {channels_})}},
+         .types = {element_type::f16}},
+        "");
+  };
+  expect_unchanged("c = Conv x w bias\ny = Mul c 100", 1000, 1);
+  expect_unchanged("c = Conv x w bias\ny = Mul c 0.00001", 0.001F, 1);
+  expect_unchanged("c = Conv x w bias\ny = Add c 60000", 1, 60000);
+}
+
 // TensorFlow stores images channels-last, and transposes them for each convolution. The transposed
 // images are views, and each result lies as the images do.
 TEST_P(convolution_rules, need_no_copies_of_transposed_images) {

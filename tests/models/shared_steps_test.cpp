@@ -50,6 +50,7 @@ TEST_P(shared_steps, differ_in_operands_and_parameters) {
   expect("a = Mul x 3\nb = Mul x 4\ny = Add a b", "");
   expect("a = Softmax x axis=1\nb = Softmax x axis=2\ny = Add a b", "");
   expect("a = Elu x alpha=0.5\nb = Elu x alpha=0.25\ny = Add a b", "");
+  expect("a = Elu x alpha=0.0\nb = Elu x alpha=-0.0\ny = Add a b", "");
   expect(
       "s = Transpose x perm=[0,2,1]\nt = Transpose x perm=[2,0,1]\na = Neg s\nb = Exp t\n"
       "r = ReduceSum a\nq = ReduceSum b\ny = Add r q",
