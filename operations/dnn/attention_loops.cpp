@@ -27,7 +27,14 @@ using host::score_block;
 
 static_assert(host::score_padding % float_lanes == 0);
 
-/// The largest of the numbers among `count` scores, whole vectors.
+/// The scores of a vector before `count`, and -infinity instead of others.
+HWY_INLINE float_vector load_scores(const float* x, std::int64_t count) {
+  const floats d;
+  const auto visible = hn::FirstN(d, static_cast<std::size_t>(count));
+  return hn::IfThenElse(visible, hn::LoadU(d, x), hn::Set(d, -HUGE_VALF));
+}
+
+/// The largest of the numbers among `count` scores.
 HWY_INLINE float largest_score(const float* x, std::int64_t count) {
   const floats d;
   const auto larger = [](auto a, auto b) {
@@ -37,7 +44,7 @@ HWY_INLINE float largest_score(const float* x, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + tile_size <= count; i += tile_size) all = map_tiles(larger, load_tile(x + i), all);
   auto largest = larger(larger(all.v0, all.v1), larger(all.v2, all.v3));
-  for (; i < count; i += float_lanes) largest = larger(hn::LoadU(d, x + i), largest);
+  for (; i < count; i += float_lanes) largest = larger(load_scores(x + i, count - i), largest);
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   // `MaxOfLanes` of EMU128 takes no number for smaller than the least finite one.
   std::array<float, static_cast<std::size_t>(float_lanes)> lanes;
@@ -48,7 +55,7 @@ HWY_INLINE float largest_score(const float* x, std::int64_t count) {
 #endif
 }
 
-/// Replaces `count` scores, whole vectors, by their weights.
+/// Replaces `count` scores by their weights, and the others of the last vector by 0.
 /// @return the sum of these
 HWY_INLINE double weigh(float* x, std::int64_t count, float shift) {
   const floats d;
@@ -64,7 +71,7 @@ HWY_INLINE double weigh(float* x, std::int64_t count, float shift) {
     sums = map_tiles([](auto a, auto b) { return hn::Add(a, b); }, sums, weights);
   }
   for (; i < count; i += float_lanes) {
-    const auto weights = power(hn::LoadU(d, x + i));
+    const auto weights = power(load_scores(x + i, count - i));
     hn::StoreU(weights, d, x + i);
     sums.v0 = hn::Add(sums.v0, weights);
   }
@@ -77,12 +84,11 @@ void weigh_scores_f32(const score_block& scores, float* maxima, float* changes, 
   for (std::int64_t r = 0; r < scores.rows; ++r, row += scores.row) {
     const auto visible =
         std::clamp<std::int64_t>(scores.visible + r * scores.growth, 0, scores.keys);
-    const auto count = (visible + float_lanes - 1) / float_lanes * float_lanes;
-    std::fill(row + visible, row + count, -HUGE_VALF);
-    const auto largest = std::max(largest_score(row, count), maxima[r]);
+    const auto largest = std::max(largest_score(row, visible), maxima[r]);
     const float shift = largest == -HUGE_VALF ? 0 : largest;
-    sums[r] = weigh(row, count, shift);
-    if (count < scores.keys) std::fill(row + count, row + scores.keys, 0.0F);
+    sums[r] = weigh(row, visible, shift);
+    const auto hidden = (visible + float_lanes - 1) / float_lanes * float_lanes;
+    if (hidden < scores.keys) std::fill(row + hidden, row + scores.keys, 0.0F);
     changes[r] = maxima[r] - shift;
     maxima[r] = largest;
   }
