@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/blas/gemm_functions.hpp"
 #include "operations/core/enumerators.hpp"
 #include "operations/cuda_build.hpp"
 #include "operations/dnn/attention_functions.hpp"
@@ -137,7 +138,7 @@ const operation_descriptor& descriptor_of(operation_type<attention>) {
   static const typed_operation_descriptor<attention, attention_operation_call> descriptor(
       {.name = "attention",
        .infer = infer_attention,
-       .host = {.library = "sluice"},
+       .host = {.library = "OpenBLAS", .version = host::blas_version},
        .compute = compute_heads,
        .cuda = {.library = "sluice", .prepare = operations::with_cuda<cuda::prepare_attention>()},
        .enqueue = operations::with_cuda<enqueue_heads>(),
