@@ -249,6 +249,72 @@ TEST_P(attention_operation, of_whole_vectors) {
   }
 }
 
+// Heads that share keys, around the ends of blocks of queries, keys and elements.
+TEST_P(attention_operation, of_partial_blocks) {
+  constexpr std::array<std::int64_t, 8> counts{63, 64, 65, 127, 128, 129, 130, 257};
+  const auto count = [&] {
+    return counts[static_cast<std::size_t>(between(0, 7))];
+  };
+  for (const auto type : attention_types) {
+    for (int round = 0; round < 12 && !HasFailure(); ++round) {
+      auto options = random_options(coin());
+      options.has_mask = round % 3 != 0;
+      expect_attended(type,
+                      {.heads = 4,
+                       .shared = std::int64_t{1} << between(0, 2),
+                       .queries = between(63, 130),
+                       .keys = count(),
+                       .key_size = round == 0 ? 257 : between(1, 33),
+                       .value_size = round == 1 ? 257 : between(1, 33)},
+                      options);
+    }
+  }
+}
+
+// Few queries of many keys, and many queries of few keys.
+TEST_P(attention_operation, of_narrow_scores) {
+  for (const auto type : attention_types) {
+    for (const std::int64_t few : {1, 2, 3, 15, 16, 17}) {
+      if (HasFailure()) return;
+      const bool has_few_queries = coin();
+      expect_attended(type,
+                      {.batch = 2,
+                       .heads = 2,
+                       .shared = between(1, 2),
+                       .queries = has_few_queries ? few : between(1, 200),
+                       .keys = has_few_queries ? between(1, 400) : few,
+                       .key_size = 8 * between(1, 16),
+                       .value_size = 8 * between(1, 16)},
+                      random_options(coin()));
+    }
+  }
+}
+
+// On a host device, a head has the same bits alone and among others.
+TEST_P(attention_operation, of_one_head_of_many) {
+  if (on_gpu()) GTEST_SKIP() << "blocks of a GPU may depend on the number of heads";
+  const auto type = element_type::f32;
+  const auto q = make_contiguous(type, {3, 4, 130, 48});
+  const auto k = make_contiguous(type, {3, 2, 130, 48});
+  const auto v = make_contiguous(type, {3, 2, 130, 40});
+  const auto all = contents_of(
+      run(test_executor(),
+          attention{.q = q.view(), .k = k.view(), .v = v.view(), .causal = causal_mask::top_left}));
+  const auto image = between(0, 2);
+  const auto head = between(0, 3);
+  const auto part = [&](const elements& heads, std::int64_t index) {
+    return heads.view().slice(0, image, image + 1).slice(1, index, index + 1);
+  };
+  const auto one = contents_of(run(test_executor(), attention{.q = part(q, head),
+                                                              .k = part(k, head / 2),
+                                                              .v = part(v, head / 2),
+                                                              .causal = causal_mask::top_left}));
+  const std::int64_t bytes = 130 * 40 * 4;
+  ASSERT_EQ(static_cast<std::int64_t>(one.size()), bytes);
+  const auto first = all.begin() + (image * 4 + head) * bytes;
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), first, first + bytes));
+}
+
 TEST_P(attention_operation, of_large_heads) {
   for (const auto type : attention_types) {
     expect_attended(type, {.queries = 3, .keys = 70, .key_size = 300, .value_size = 20},
@@ -330,6 +396,23 @@ TEST_P(attention_operation, keeps_nan) {
                                                         : ::testing::AssertionFailure();
     });
   }
+}
+
+// The scale is rounded to 0, which makes all scores 0 but those of NaN.
+TEST_P(attention_operation, with_the_smallest_scale_keeps_nan) {
+  const auto type = element_type::f32;
+  auto q = make_contiguous(type, {1, 1, 3, 1});
+  set_numbers(q, {1, std::numeric_limits<float>::quiet_NaN(), 2});
+  const auto k = make_contiguous(type, {1, 1, 5, 1});
+  auto v = make_contiguous(type, {1, 1, 5, 1});
+  set_numbers(v, {1});
+  const auto y =
+      run(test_executor(), attention{.q = q.view(), .k = k.view(), .v = v.view(), .scale = 1e-60});
+  expect_each(y, [](const extents& i, const number& computed) {
+    const bool is_right =
+        i[2] == 1 ? std::isnan(computed.real()) : std::abs(computed.real() - 1) <= 1e-6;
+    return is_right ? ::testing::AssertionSuccess() : ::testing::AssertionFailure();
+  });
 }
 
 TEST_P(attention_operation, of_no_elements) {
