@@ -151,7 +151,9 @@ TEST_P(convolution_rules, fold_factors_and_summands) {
 // The product of both numbers is not one of the type, but the result is.
 TEST_P(convolution_rules, keep_numbers_within_their_type) {
   const auto filled = [](float value, const extents& shape) {
-    return host_tensor(std::vector<float>(element_count(shape), value), shape);
+    host_tensor x(element_type::f32, shape);
+    std::fill(x.values<float>().begin(), x.values<float>().end(), value);
+    return x;
   };
   const auto expect_unchanged = [&](const char* nodes, float w, float bias) {
     expect_rules(
