@@ -40,6 +40,24 @@ const model_options& checked(const model_options& options) {
                                              std::to_string(most_in_batch));
 }
 
+/// @throws error `library_failure` unless there is one name for each of the `count` inputs or
+/// outputs of a program, and no two are equal
+void require_names(const std::string& kind, const std::vector<std::string>& names,
+                   std::size_t count) {
+  if (names.size() != count) {
+    throw error(errc::library_failure, "the source names " + std::to_string(names.size()) + ' ' +
+                                           kind + "s of a program that has " +
+                                           std::to_string(count));
+  }
+  std::set<std::string_view> known;
+  for (const auto& each : names) {
+    if (!known.insert(each).second) {
+      throw error(errc::library_failure,
+                  displayed_name(each) + ": the source names this " + kind + " twice");
+    }
+  }
+}
+
 }  // namespace
 
 std::string displayed_name(std::string_view name) {
@@ -133,24 +151,49 @@ program_outcome served_source::make_program(const program_key& key) const noexce
     try {
       outcome = outcome_of(source_->program_for(specs, values, options_));
     } catch (const unbound_inputs& e) {
-      for (const auto& unbound : e.names()) {
-        outcome.unbound_inputs.push_back(number_of(inputs_, unbound, "input"));
-      }
+      outcome.unbound_inputs = numbers_of_unbound(e.names());
       throw;
     }
   });
   return outcome;
 }
 
+std::vector<std::size_t> served_source::numbers_of_unbound(
+    const std::vector<std::string>& names) const {
+  std::vector<std::size_t> numbers;
+  for (const auto& unbound : names) {
+    const auto found = inputs_.find(unbound);
+    if (found == inputs_.end()) {
+      throw error(errc::library_failure,
+                  displayed_name(unbound) +
+                      ": the source asks for the elements of an input that it does not have");
+    }
+    if (std::ranges::find(numbers, found->second) == numbers.end()) {
+      numbers.push_back(found->second);
+    }
+  }
+  return numbers;
+}
+
 program_outcome served_source::outcome_of(const model_program& made) const {
+  if (!made.program) throw error(errc::library_failure, "the source returned no program");
+  require_names("input", made.inputs, made.program.inputs());
+  require_names("output", made.outputs, made.program.outputs());
   program_outcome outcome{.what = made.program};
   for (const auto& input : made.inputs) {
-    outcome.inputs.push_back(number_of(inputs_, input, "input"));
+    const auto found = inputs_.find(input);
+    if (found == inputs_.end()) {
+      throw error(
+          errc::library_failure,
+          displayed_name(input) + ": the program has an input that the model does not have");
+    }
+    outcome.inputs.push_back(found->second);
   }
   for (const auto& output : source_->outputs()) {
     const auto found = std::ranges::find(made.outputs, output.name);
     if (found == made.outputs.end()) {
-      throw error(errc::library_failure, output.name + ": the program has no such output");
+      throw error(errc::library_failure,
+                  displayed_name(output.name) + ": the program has no such output");
     }
     outcome.outputs.push_back(static_cast<std::uint32_t>(found - made.outputs.begin()));
   }

@@ -42,13 +42,20 @@ class served_source {
   /// @throws error `unsupported` if the values are too large
   void bind_inputs(program_key& key, const std::vector<std::size_t>& numbers,
                    const std::vector<run_input>& inputs) const;
-  /// Makes a program. Takes as long as `model_source::program_for`.
+  /// Makes a program. Takes as long as `model_source::program_for`. A program that contradicts its
+  /// description is a `library_failure`.
   [[nodiscard]] program_outcome make_program(const program_key& key) const noexcept;
 
  private:
   using numbers_by_name = std::unordered_map<std::string_view, std::size_t>;
 
+  /// @throws error `library_failure` if the program does not have the inputs and outputs that the
+  /// source states
   [[nodiscard]] program_outcome outcome_of(const model_program& made) const;
+  /// The inputs that must be bound, each once.
+  /// @throws error `library_failure` if the model has no such input
+  [[nodiscard]] std::vector<std::size_t> numbers_of_unbound(
+      const std::vector<std::string>& names) const;
   /// @throws error `invalid_argument` if `name` is none of the names in `numbers`
   [[nodiscard]] static std::size_t number_of(const numbers_by_name& numbers,
                                              const std::string& name, const char* kind);
