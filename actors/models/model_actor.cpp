@@ -57,11 +57,12 @@ class handled_message_of_client {
   const request_sender sender_;
 };
 
-/// The handler of a request that is answered at once, with `work(table, request)`.
+/// The handler of a request that is answered at once, with `work(table, request)`. It takes the
+/// request unchanged: CAF would copy one that other messages share where no failure is caught.
 template <class Request, class Work>
 auto direct_handler(model_self self, Work work) {
-  using reply = std::invoke_result_t<Work&, model_table&, Request&>;
-  return [self, work](Request& request) {
+  using reply = std::invoke_result_t<Work&, model_table&, const Request&>;
+  return [self, work](const Request& request) {
     const handled_message_of_client handled(self);
     auto promise = take_promise<reply>(self);
     answer_failures(promise.token,
@@ -70,18 +71,23 @@ auto direct_handler(model_self self, Work work) {
   };
 }
 
+/// Takes a message if it is a `Request`, alone or followed by options. Returns whether it is.
 template <class Request>
-[[nodiscard]] caf::delegated<typename request_reply<Request>::type> take_run(
-    model_self self, Request& request, const request_options& options) {
-  const handled_message_of_client handled(self);
+[[nodiscard]] bool take_run(model_self self, message_content& content, request_sender sender) {
+  const bool has_options = content.match_elements<Request, request_options>();
+  if (!has_options && !content.match_elements<Request>()) return false;
+  const request_options defaults;
+  const auto& options = has_options ? content.get_as<request_options>(1) : defaults;
   auto address = take_address(self);
-  if (const auto failure =
-          failure_of([&] { watch_sender(self, self->current_sender(), options); })) {
-    address.send_error(*failure);
-  } else {
-    state_of(self).table->run(std::move(request), options, handled.sender(), std::move(address));
-  }
-  return {};
+  const auto failure = failure_of([&] {
+    watch_sender(self, self->current_sender(), options);
+    use_unshared(content, [&](message_content& message) {
+      state_of(self).table->run(std::move(message.get_mutable_as<Request>(0)), options, sender,
+                                std::move(address));
+    });
+  });
+  if (failure) address.send_error(*failure);
+  return true;
 }
 
 /// What a request to run a model takes while it waits in front of the actor.
@@ -127,10 +133,11 @@ class serving_actor final : public inbox_actor<model_state> {
     sluice::on_exit(self(), [this](caf::exit_msg& exit) {
       if (exit.reason) end(exit.reason);
     });
-    // A bulk has a place in the inbox of any actor.
-    on_other_message(self(), [this](const message_content&) {
+    on_other_message(self(), [this](message_content& content) {
+      // Also for a bulk, which has a place in the inbox of any actor.
       const handled_message_of_client handled(self());
-      return false;
+      return take_run<run_model>(self(), content, handled.sender()) ||
+             take_run<run_model_to_host>(self(), content, handled.sender());
     });
     return handlers();
   }
@@ -138,29 +145,21 @@ class serving_actor final : public inbox_actor<model_state> {
  private:
   [[nodiscard]] caf::behavior handlers() {
     return {[this](wake) { state_of(self()).table->work(); },
-            direct_handler<load_model>(self(),
-                                       [](model_table& table, load_model& request) {
-                                         return table.load(std::move(request));
-                                       }),
-            direct_handler<unload_model>(
+            direct_handler<load_model>(
                 self(),
-                [](model_table& table, unload_model& request) { return table.unload(request); }),
+                [](model_table& table, const load_model& request) { return table.load(request); }),
+            direct_handler<unload_model>(self(),
+                                         [](model_table& table, const unload_model& request) {
+                                           return table.unload(request);
+                                         }),
             direct_handler<list_models>(
-                self(), [](model_table& table, list_models&) { return table.list(); }),
+                self(), [](model_table& table, const list_models&) { return table.list(); }),
             direct_handler<describe_model>(self(),
-                                           [](model_table& table, describe_model& request) {
+                                           [](model_table& table, const describe_model& request) {
                                              return table.describe(request);
                                            }),
             direct_handler<get_queue_status>(
-                self(), [](model_table& table, get_queue_status&) { return table.status(); }),
-            [this](run_model& request) { return take_run(self(), request, {}); },
-            [this](run_model& request, const request_options& options) {
-              return take_run(self(), request, options);
-            },
-            [this](run_model_to_host& request) { return take_run(self(), request, {}); },
-            [this](run_model_to_host& request, const request_options& options) {
-              return take_run(self(), request, options);
-            },
+                self(), [](model_table& table, const get_queue_status&) { return table.status(); }),
             [this](const cancel_request& request) {
               cancel(request);
             }};
@@ -169,9 +168,11 @@ class serving_actor final : public inbox_actor<model_state> {
     const handled_message_of_client handled(self());
     auto& own = state_of(self());
     own.table->cancel(handled.sender(), request.id);
-    // Others of its requests are with the program actor.
-    sluice::detail::enqueue(own.programs, self()->current_sender(), caf::make_message_id(),
-                            request);
+    // Others of its requests are with the program actor. Without memory these are not cancelled.
+    (void)failure_of([&] {
+      sluice::detail::enqueue(own.programs, self()->current_sender(), caf::make_message_id(),
+                              request);
+    });
   }
   void sender_ended(const caf::down_msg& down) {
     auto& own = state_of(self());

@@ -12,19 +12,13 @@
 namespace sluice::detail {
 namespace {
 
-[[nodiscard]] std::size_t host_bytes_of_inputs(const std::vector<run_input>& inputs) noexcept {
-  std::size_t sum = 0;
-  for (const auto& input : inputs) sum += input.on_host().bytes();
-  return sum;
-}
-
 [[nodiscard]] model_description description_of(const served_model& model) {
   const auto& source = model.source.source();
   return {.name = model.name,
           .inputs = source.inputs(),
           .outputs = source.outputs(),
           .programs = model.programs.programs(),
-          .waiting = model.waiting.requests()};
+          .waiting = model.waiting->requests()};
 }
 
 /// The outputs of the program that a request wants, in order; empty if these are all.
@@ -49,6 +43,10 @@ template <class Run>
   run.inputs.reserve(outcome.inputs.size());
   for (const auto input : outcome.inputs) run.inputs.push_back(std::move(request.inputs[input]));
   return caf::make_message(std::move(run), std::move(request.options));
+}
+
+[[nodiscard]] bool has_expired(const model_request& request, timer::time_point now) noexcept {
+  return request.options.deadline && *request.options.deadline <= now;
 }
 
 }  // namespace
@@ -81,17 +79,18 @@ model_table::model_table(std::shared_ptr<device_service> service, caf::strong_ac
       planner_(service_->runtime().shared_device(), 2) {}
 
 model_table::~model_table() {
-  fail_waiting(error(errc::shutting_down, "the model actor has ended"),
-               [](const model_request&) { return true; });
+  fail_waiting(failures_.actor_ended, [](const model_request&) { return true; });
 }
 
-model_description model_table::load(load_model&& request) {
+model_description model_table::load(const load_model& request) {
   if (request.name.empty()) throw invalid_argument("name", "is empty");
   if (request.max_programs == 0) throw invalid_argument("max_programs", "is 0");
-  auto model = std::make_shared<served_model>(
-      served_model{.name = std::move(request.name),
-                   .source = {std::move(request.source), request.options},
-                   .programs = program_cache(request.max_programs)});
+  auto waiting = waiting_count_of(request.name);
+  auto model =
+      std::make_shared<served_model>(served_model{.name = request.name,
+                                                  .source = {request.source, request.options},
+                                                  .programs = program_cache(request.max_programs),
+                                                  .waiting = std::move(waiting)});
   auto description = description_of(*model);
   models_.insert_or_assign(model->name, std::move(model));
   return description;
@@ -131,18 +130,11 @@ const std::shared_ptr<served_model>& model_table::find(const std::string& name) 
   throw invalid_argument("name", "there is no model " + displayed_name(name));
 }
 
-void model_table::start(reply_address&& address,
-                        const std::function<void(model_request&)>& fill) noexcept {
-  std::unique_ptr<model_request> request;
-  auto failure = failure_of([&] { request = std::make_unique<model_request>(address); });
-  if (failure) return address.send_error(*failure);
-  failure = failure_of([&] {
-    fill(*request);
-    request->key.emplace(request->inputs);
-    request->bytes = host_bytes_of_inputs(request->inputs);
-  });
-  if (failure) return request->fail(*failure);
-  proceed(std::move(request));
+std::shared_ptr<waiting_count> model_table::waiting_count_of(const std::string& name) const {
+  for (const auto& [number, request] : waiting_) {
+    if (request->model->name == name) return request->model->waiting;
+  }
+  return std::make_shared<waiting_count>();
 }
 
 void model_table::proceed(std::unique_ptr<model_request> request) noexcept {
@@ -180,21 +172,14 @@ void model_table::pass_on(model_request& request, const program_outcome& outcome
 void model_table::wait(std::unique_ptr<model_request>& request,
                        const std::shared_ptr<program_cache::entry>& entry) {
   const auto model = request->model;  // make_next may end the request
-  model->waiting.add(request->sender, request->bytes);
+  request->wait_start = service_->timer().now();
+  if (has_expired(*request, request->wait_start)) throw error(failures_.expired);
+  model->waiting->add(request->sender, request->bytes);
   const auto number = next_number_++;
   auto awaited = entry;
   const auto failure = failure_of([&] {
-    if (!awaited) {
-      awaited = model->programs.add(*request->key);
-      try {
-        model->attempts.push_back(awaited);
-      } catch (...) {
-        model->programs.drop(awaited->key);
-        throw;
-      }
-    }
+    if (!awaited) awaited = model->programs.add(*request->key);
     awaited->waiting.push_back(number);
-    request->wait_start = service_->timer().now();
     if (request->options.deadline) {
       request->alarm = service_->timer().call_at(*request->options.deadline, wake_);
     }
@@ -203,9 +188,12 @@ void model_table::wait(std::unique_ptr<model_request>& request,
     place->second = std::move(request);
   });
   if (failure) {
-    if (awaited) std::erase(awaited->waiting, number);
+    if (awaited) {
+      std::erase(awaited->waiting, number);
+      model->programs.drop_unless_awaited(*awaited);
+    }
     if (request->alarm.number != 0) service_->timer().cancel(request->alarm);
-    model->waiting.remove(request->sender, request->bytes);
+    model->waiting->remove(request->sender, request->bytes);
     throw error(*failure);
   }
   make_next(model);
@@ -217,8 +205,9 @@ std::unique_ptr<model_request> model_table::take(std::uint64_t number) noexcept 
   auto request = std::move(node.mapped());
   if (request->alarm.number != 0) service_->timer().cancel(request->alarm);
   std::erase(request->awaited->waiting, number);
+  request->model->programs.drop_unless_awaited(*request->awaited);
   request->awaited.reset();
-  request->model->waiting.remove(request->sender, request->bytes);
+  request->model->waiting->remove(request->sender, request->bytes);
   return request;
 }
 
@@ -232,16 +221,17 @@ void model_table::fail_waiting(const error& why, const Predicate& predicate) noe
 
 void model_table::cancel(request_sender sender, std::uint64_t id) noexcept {
   if (id == 0 || waiting_.empty()) return;
-  fail_waiting(error(errc::cancelled, "the request was cancelled"),
+  fail_waiting(failures_.cancelled,
                [&](const model_request& r) { return r.sender == sender && r.options.id == id; });
 }
 
 void model_table::sender_ended(request_sender sender) noexcept {
-  fail_waiting(error(errc::cancelled, "the sender has ended"),
+  fail_waiting(failures_.sender_ended,
                [&](const model_request& r) { return r.sender == sender && r.options.while_alive; });
 }
 
 void model_table::work() noexcept {
+  fail_expired();
   for (auto ended = ended_->take(); ended; ended = std::exchange(ended->next, nullptr)) {
     auto& model = ended->model;
     model->last_length = ended->length;
@@ -249,23 +239,18 @@ void model_table::work() noexcept {
     finish(model, ended->entry, std::move(ended->outcome));
     make_next(model);
   }
+}
+
+void model_table::fail_expired() noexcept {
   if (waiting_.empty()) return;
   const auto now = service_->timer().now();
-  fail_waiting(
-      error(errc::deadline_exceeded,
-            "the deadline passed before the program of the model had been made"),
-      [&](const model_request& r) { return r.options.deadline && *r.options.deadline <= now; });
+  fail_waiting(failures_.expired, [&](const model_request& r) { return has_expired(r, now); });
 }
 
 void model_table::make_next(const std::shared_ptr<served_model>& model) noexcept {
-  while (!model->is_making && !model->attempts.empty()) {
-    const auto entry = std::move(model->attempts.front());
-    model->attempts.pop_front();
-    if (entry->waiting.empty()) {
-      // Nothing waits for it any more.
-      model->programs.drop(entry->key);
-      continue;
-    }
+  while (!model->is_making) {
+    const auto entry = model->programs.begin_next();
+    if (!entry) return;
     model->is_making = true;
     const auto failure = failure_of([&] { post(model, entry); });
     if (!failure) return;

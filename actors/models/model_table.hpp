@@ -20,9 +20,19 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sluice::detail {
+
+/// The host memory of inputs, in bytes.
+[[nodiscard]] inline std::size_t host_bytes_of_inputs(
+    const std::vector<run_input>& inputs) noexcept {
+  std::size_t sum = 0;
+  for (const auto& input : inputs) sum += input.on_host().bytes();
+  return sum;
+}
 
 /// A request to run a model, which waits for its program. It is answered with `cancelled` if it is
 /// destroyed before.
@@ -31,7 +41,8 @@ struct model_request {
   model_request(const model_request&) = delete;
   model_request& operator=(const model_request&) = delete;
   ~model_request() {
-    if (!answered) fail(error(errc::cancelled, "the request was dropped"));
+    if (answered) return;
+    fail(*failure_of([] { throw error(errc::cancelled, "the request was dropped"); }));
   }
   void fail(const error& why) noexcept {
     answered = true;
@@ -71,7 +82,7 @@ class model_table {
 
   /// @throws error as the requests of these names state
   ///@{
-  [[nodiscard]] model_description load(load_model&& request);
+  [[nodiscard]] model_description load(const load_model& request);
   [[nodiscard]] model_list unload(const unload_model& request);
   [[nodiscard]] model_list list() const;
   [[nodiscard]] model_description describe(const describe_model& request) const;
@@ -83,14 +94,21 @@ class model_table {
   template <class Request>
   void run(Request&& request, const request_options& options, request_sender sender,
            reply_address&& address) noexcept {
-    start(std::move(address), [&](model_request& started) {
-      started.model = find(request.name);
-      started.outputs = started.model->source.number_outputs(request.outputs);
-      started.inputs = started.model->source.order_inputs(std::move(request.inputs));
-      started.to_host = std::is_same_v<std::remove_cvref_t<Request>, run_model_to_host>;
-      started.options = options;
-      started.sender = sender;
+    std::unique_ptr<model_request> started;
+    auto failure = failure_of([&] { started = std::make_unique<model_request>(address); });
+    if (failure) return address.send_error(*failure);
+    failure = failure_of([&] {
+      started->model = find(request.name);
+      started->outputs = started->model->source.number_outputs(request.outputs);
+      started->inputs = started->model->source.order_inputs(std::move(request.inputs));
+      started->key.emplace(started->inputs);
+      started->bytes = host_bytes_of_inputs(started->inputs);
+      started->to_host = std::is_same_v<std::remove_cvref_t<Request>, run_model_to_host>;
+      started->options = options;
+      started->sender = sender;
     });
+    if (failure) return started->fail(*failure);
+    proceed(std::move(started));
   }
   /// Answers those requests of `sender` with the id `id` that wait for a program with `cancelled`.
   void cancel(request_sender sender, std::uint64_t id) noexcept;
@@ -101,6 +119,15 @@ class model_table {
   void work() noexcept;
 
  private:
+  /// Why requests end while they wait. These are made in advance: there may be no memory when they
+  /// are needed.
+  struct wait_failures {
+    error actor_ended{errc::shutting_down, "the model actor has ended"};
+    error sender_ended{errc::cancelled, "the sender has ended"};
+    error cancelled{errc::cancelled, "the request was cancelled"};
+    error expired{errc::deadline_exceeded,
+                  "the deadline passed before the program of the model had been made"};
+  };
   /// An attempt to make a program.
   struct attempt {
     std::shared_ptr<served_model> model{};
@@ -121,8 +148,10 @@ class model_table {
     std::shared_ptr<attempt> last_;
   };
 
-  void start(reply_address&& address, const std::function<void(model_request&)>& fill) noexcept;
   [[nodiscard]] const std::shared_ptr<served_model>& find(const std::string& name) const;
+  /// The count of the requests that wait for models of a name. A model that replaces another one
+  /// takes over its count.
+  [[nodiscard]] std::shared_ptr<waiting_count> waiting_count_of(const std::string& name) const;
   /// Passes a request on, or lets it wait.
   void proceed(std::unique_ptr<model_request> request) noexcept;
   /// Passes a request on if there is a program, or answers it if there cannot be one. Returns
@@ -133,6 +162,7 @@ class model_table {
             const std::shared_ptr<program_cache::entry>& entry);
   /// Takes a request that waits.
   [[nodiscard]] std::unique_ptr<model_request> take(std::uint64_t number) noexcept;
+  void fail_expired() noexcept;
   template <class Predicate>
   void fail_waiting(const error& why, const Predicate& predicate) noexcept;
   /// Begins with the next program of a model, unless one is being made.
@@ -147,6 +177,7 @@ class model_table {
   const std::shared_ptr<device_service> service_;
   const caf::strong_actor_ptr programs_;
   const std::function<void()> wake_;
+  const wait_failures failures_;
   std::map<std::string, std::shared_ptr<served_model>> models_;
   std::map<std::uint64_t, std::unique_ptr<model_request>> waiting_;
   std::uint64_t next_number_ = 0;

@@ -31,9 +31,10 @@ struct program_outcome {
   }
 };
 
-/// The programs of a model that are kept for later requests, and those that are being made. At most
-/// a number of programs are kept, and as many reasons why there is none. What was used the longest
-/// time ago is dropped. Not thread-safe.
+/// The programs of a model that are kept for later requests, and those that are still to be made.
+/// At most a number of programs are kept, and as many reasons why there is none. The outcomes that
+/// name inputs to be bound are counted apart, because a request meets several of them on the way to
+/// one program. What was used the longest time ago is dropped. Not thread-safe.
 class program_cache {
  public:
   /// A program, or a place for one.
@@ -43,6 +44,7 @@ class program_cache {
     const program_key key;                     ///< with values of its own
     std::optional<program_outcome> outcome{};  ///< nothing until the attempt has ended
     std::vector<std::uint64_t> waiting{};      ///< the numbers of the requests that wait for it
+    bool has_begun = false;                    ///< whether the attempt has
   };
 
   /// A cache that keeps `most` programs.
@@ -50,11 +52,13 @@ class program_cache {
 
   /// The entry for a key, which now is that used last; nullptr if there is none.
   [[nodiscard]] std::shared_ptr<entry> find(const program_key& key) noexcept;
-  /// Adds an entry without an outcome, for a key that has none.
+  /// Adds an entry without an outcome, for a key that has none. Its attempt is the last one.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] std::shared_ptr<entry> add(const program_key& key);
-  /// Drops an entry.
-  void drop(const program_key& key) noexcept;
+  /// Begins the next attempt; nullptr if there is none.
+  [[nodiscard]] std::shared_ptr<entry> begin_next() noexcept;
+  /// Drops an entry whose attempt has not begun if no request waits for it.
+  void drop_unless_awaited(const entry& unused) noexcept;
   /// States what became of an entry. It is kept if another attempt would end in the same way.
   void finish(entry& ended, program_outcome&& outcome) noexcept;
   /// The number of programs that are kept.
@@ -66,16 +70,18 @@ class program_cache {
       return key.hash();
     }
   };
-  using entries = std::list<std::shared_ptr<entry>>;  // the one used last first
+  using entries = std::list<std::shared_ptr<entry>>;
 
-  [[nodiscard]] entries& list_of(const entry& each) noexcept {
-    if (!each.outcome) return attempts_;
-    return each.outcome->failure ? failures_ : programs_;
-  }
+  [[nodiscard]] entries& list_of(const entry& each) noexcept;
+  [[nodiscard]] std::size_t limit_of(const entries& list) const noexcept;
+  void drop(const program_key& key) noexcept;
 
   const std::size_t most_;
-  entries attempts_;
+  entries waiting_;  // attempts that have not begun, the next one first
+  entries begun_;
+  // The one used last first.
   entries programs_;
+  entries unbound_;
   entries failures_;
   std::unordered_map<program_key, entries::iterator, hash_of_key> by_key_;
 };

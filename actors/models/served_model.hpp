@@ -7,7 +7,6 @@
 
 #include <sluice/envelope/planner.hpp>
 
-#include <deque>
 #include <memory>
 #include <string>
 
@@ -18,10 +17,8 @@ struct served_model {
   const std::string name;
   const served_source source;
   program_cache programs;
-  waiting_count waiting{};
-  /// The programs that are still to be made, in this order.
-  std::deque<std::shared_ptr<program_cache::entry>> attempts{};
-  bool is_making = false;                                           ///< whether one is being made
+  const std::shared_ptr<waiting_count> waiting;  ///< shared with other models of the name
+  bool is_making = false;                        ///< whether a program is being made
   planner::job_length last_length = planner::job_length::long_job;  ///< of an attempt
 };
 

@@ -8,8 +8,8 @@
 
 namespace sluice::detail {
 
-/// The number of requests that wait for programs of a model, which is bounded, in all and for each
-/// sender. Not thread-safe.
+/// The number of requests that wait for programs of the models of one name, which is bounded, in
+/// all and for each sender. Not thread-safe.
 class waiting_count {
  public:
   /// Counts a request whose inputs take so much host memory.
