@@ -33,6 +33,9 @@ struct model_state {
   caf::strong_actor_ptr programs;
   std::unique_ptr<model_table> table;
   std::set<caf::actor_id> watched;  // senders whose end drops requests
+  // While the actor ends: why, and a handle, because its last one may be dropped meanwhile.
+  caf::error end_reason;
+  caf::strong_actor_ptr ending;
   const char* name = "sluice.models";
 };
 using model_self = caf::stateful_actor<model_state>*;
@@ -65,8 +68,11 @@ auto direct_handler(model_self self, Work work) {
   return [self, work](const Request& request) {
     const handled_message_of_client handled(self);
     auto promise = take_promise<reply>(self);
-    answer_failures(promise.token,
-                    [&] { promise.token.succeed(work(*state_of(self).table, request)); });
+    answer_failures(promise.token, [&] {
+      auto& table = *state_of(self).table;
+      table.require_open();
+      promise.token.succeed(work(table, request));
+    });
     return promise.delegated;
   };
 }
@@ -144,7 +150,10 @@ class serving_actor final : public inbox_actor<model_state> {
 
  private:
   [[nodiscard]] caf::behavior handlers() {
-    return {[this](wake) { state_of(self()).table->work(); },
+    return {[this](wake) {
+              state_of(self()).table->work();
+              quit_if_ended();
+            },
             direct_handler<load_model>(
                 self(),
                 [](model_table& table, const load_model& request) { return table.load(request); }),
@@ -180,9 +189,22 @@ class serving_actor final : public inbox_actor<model_state> {
     if (own.watched.erase(down.source.id()) != 0) own.table->sender_ended({down.source.id()});
   }
   void end(caf::error reason) {
+    auto& own = state_of(self());
+    if (own.ending) return;
+    own.ending = caf::actor_cast<caf::strong_actor_ptr>(this);
+    own.end_reason = std::move(reason);
+    own.table->close();
+    quit_if_ended();
+  }
+  /// Quits once no program is being made. Until then the handlers answer with `shutting_down`: a
+  /// source may ask this actor while it makes a program.
+  void quit_if_ended() {
+    auto& own = state_of(self());
+    if (!own.ending || own.table->is_making()) return;
     // CAF 1.x tells of the end of an actor before it destroys the own.
-    state_of(self()).table.reset();
-    quit(std::move(reason));
+    own.table.reset();
+    quit(std::move(own.end_reason));
+    own.ending = nullptr;
   }
 
   // Until the actor runs.

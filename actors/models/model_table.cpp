@@ -79,7 +79,16 @@ model_table::model_table(std::shared_ptr<device_service> service, caf::strong_ac
       planner_(service_->runtime().shared_device(), 2) {}
 
 model_table::~model_table() {
+  close();
+}
+
+void model_table::close() noexcept {
+  ended_->close();
   fail_waiting(failures_.actor_ended, [](const model_request&) { return true; });
+}
+
+void model_table::require_open() const {
+  if (ended_->is_closed()) throw error(failures_.actor_ended);
 }
 
 model_description model_table::load(const load_model& request) {
@@ -234,6 +243,8 @@ void model_table::work() noexcept {
   fail_expired();
   for (auto ended = ended_->take(); ended; ended = std::exchange(ended->next, nullptr)) {
     auto& model = ended->model;
+    --attempts_;
+    if (ended_->is_closed()) continue;
     model->last_length = ended->length;
     model->is_making = false;
     finish(model, ended->entry, std::move(ended->outcome));
@@ -253,7 +264,10 @@ void model_table::make_next(const std::shared_ptr<served_model>& model) noexcept
     if (!entry) return;
     model->is_making = true;
     const auto failure = failure_of([&] { post(model, entry); });
-    if (!failure) return;
+    if (!failure) {
+      ++attempts_;
+      return;
+    }
     model->is_making = false;
     finish(model, entry, program_outcome{.failure = failure});
   }
@@ -267,7 +281,7 @@ void model_table::post(const std::shared_ptr<served_model>& model,
   // The service outlives the job, whose end this object waits for.
   const auto job = [next, ended = ended_, wake = wake_, &clock = service_->timer()] {
     const auto start = clock.now();
-    next->outcome = next->model->source.make_program(next->entry->key);
+    if (!ended->is_closed()) next->outcome = next->model->source.make_program(next->entry->key);
     const bool is_short = clock.now() - start < std::chrono::milliseconds(20);
     next->length = is_short ? planner::job_length::short_job : planner::job_length::long_job;
     ended->add(next);

@@ -12,6 +12,7 @@
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/run.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -98,6 +99,7 @@ class model_table {
     auto failure = failure_of([&] { started = std::make_unique<model_request>(address); });
     if (failure) return address.send_error(*failure);
     failure = failure_of([&] {
+      require_open();
       started->model = find(request.name);
       started->outputs = started->model->source.number_outputs(request.outputs);
       started->inputs = started->model->source.order_inputs(std::move(request.inputs));
@@ -117,6 +119,13 @@ class model_table {
   /// Goes on with the requests whose programs have been made, and answers those whose deadline has
   /// passed. Called by the owner after each wake.
   void work() noexcept;
+  /// Answers the requests that wait, and from now on all others, with `shutting_down`. Does not
+  /// wait for the programs that are being made.
+  void close() noexcept;
+  /// Whether a program is being made. `wake` tells of each that ends.
+  [[nodiscard]] bool is_making() const noexcept { return attempts_ != 0; }
+  /// @throws error `shutting_down` if the table is closed
+  void require_open() const;
 
  private:
   /// Why requests end while they wait. These are made in advance: there may be no memory when they
@@ -140,12 +149,16 @@ class model_table {
   class ended_attempts {
    public:
     void add(std::shared_ptr<attempt> ended) noexcept;
+    /// States that no further programs are wanted.
+    void close() noexcept { is_closed_ = true; }
+    [[nodiscard]] bool is_closed() const noexcept { return is_closed_; }
     /// Takes all, in the order of their ends.
     [[nodiscard]] std::shared_ptr<attempt> take() noexcept;
 
    private:
     std::mutex mutex_;
     std::shared_ptr<attempt> last_;
+    std::atomic<bool> is_closed_{false};
   };
 
   [[nodiscard]] const std::shared_ptr<served_model>& find(const std::string& name) const;
@@ -181,6 +194,7 @@ class model_table {
   std::map<std::string, std::shared_ptr<served_model>> models_;
   std::map<std::uint64_t, std::unique_ptr<model_request>> waiting_;
   std::uint64_t next_number_ = 0;
+  std::size_t attempts_ = 0;  // that have been posted, and have not been seen to end
   std::shared_ptr<ended_attempts> ended_ = std::make_shared<ended_attempts>();
   sluice::planner planner_;
   planner::client makers_{planner_};
