@@ -2,7 +2,9 @@
 // Sources whose programs are not what they state.
 #include "tests/actors/models/waiting_model_requests.hpp"
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>

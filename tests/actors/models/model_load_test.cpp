@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <latch>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,6 +47,53 @@ TEST_F(waiting_model_requests, are_answered_when_the_actor_is_killed) {
   opening.join();
   expect_failure(*waits, errc::shutting_down);
   EXPECT_EQ(waits->replies(), 1U);
+}
+
+/// Asks the model actor while it makes a program.
+class asking_source final : public model_source {
+ public:
+  asking_source(caf::actor_system& system, const model_actor& models)
+      : system_(system), models_(models->address()) {}
+
+  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept override { return inputs_; }
+  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept override {
+    return inputs_;
+  }
+  [[nodiscard]] model_program program_for(const std::map<std::string, tensor_spec>& /*specs*/,
+                                          const std::map<std::string, host_tensor>& /*values*/,
+                                          const model_options& /*options*/) const override {
+    begun.count_down();
+    asks.wait();
+    const auto models = caf::actor_cast<model_actor>(models_);
+    caf::scoped_actor client{system_};
+    request(client, models, caf::infinite, list_models{})
+        .receive([](const model_list&) {},
+                 [&](const caf::error& e) { answer = from_caf_error(e).value().code(); });
+    throw error(errc::unsupported, "there is no program");
+  }
+
+  mutable std::latch begun{1};
+  mutable std::latch asks{1};
+  mutable std::optional<errc> answer;  // of the actor
+
+ private:
+  caf::actor_system& system_;
+  const caf::actor_addr models_;
+  const std::vector<model_value> inputs_{{.name = "x"}};
+};
+
+TEST_F(waiting_model_requests, may_be_for_a_source_that_asks_the_actor_while_it_ends) {
+  const auto source = std::make_shared<asking_source>(system(), models());
+  (void)s().ask<model_description>(models(), load_model{.name = "asks", .source = source});
+  const auto waits = send({.name = "asks", .inputs = {{"x", ones(3)}}});
+  source->begun.wait();
+  std::thread asking([&] {
+    expect_failure(*waits, errc::shutting_down);
+    source->asks.count_down();
+  });
+  s().end(models());
+  asking.join();
+  EXPECT_EQ(source->answer, errc::shutting_down);
 }
 
 TEST_F(waiting_model_requests, end_with_the_program_actor) {
@@ -106,6 +157,33 @@ TEST_F(waiting_model_requests, are_bounded_for_each_sender_and_in_all) {
   EXPECT_EQ(waiting(), 0U);
   expect_product(*send(run_of(ones(3))), 2);
   EXPECT_EQ(source().begun({3}), 1);
+}
+
+TEST_F(waiting_model_requests, are_bounded_for_all_models_that_have_had_a_name) {
+  source().hold({3});
+  constexpr std::size_t most_of_sender = 512;
+  const auto requests = [&](std::size_t count) {
+    std::vector<caf::message> list(count);
+    for (auto& each : list) each = caf::make_message(run_of(ones(3)));
+    return list;
+  };
+  const auto first = s().send<host_tensors>(untyped(models()), requests(most_of_sender));
+  await_waiting(most_of_sender);
+  (void)load("scale", 3);
+  const auto second = s().send<host_tensors>(untyped(models()), requests(most_of_sender));
+  await_waiting(2 * most_of_sender);
+  expect_failure(*send(run_of(ones(3))), errc::overloaded);
+  // So it is if the name has been without a model meanwhile.
+  (void)s().ask<model_list>(models(), unload_model{"scale"});
+  (void)load("scale", 4);
+  expect_failure(*send(run_of(ones(3))), errc::overloaded);
+  (void)load("other", 5);
+  EXPECT_EQ(waiting("other"), 0U);
+  source().open({3});
+  expect_product(*first, 2);
+  expect_product(*second, 3);
+  await_waiting(0);
+  expect_product(*send(run_of(ones(3))), 4);
 }
 
 // More messages than a sender may have in front of an actor, of types that it does not take.

@@ -96,7 +96,7 @@ TEST(program_cache, keeps_what_was_used_last) {
     EXPECT_EQ(cache.find(key), added);
     switch (number(3)) {
       case 1:
-        cache.drop(key);
+        cache.drop_unless_awaited(*added);
         break;
       case 2:
         cache.finish(*added, {.failure = error(errc::out_of_memory, "no room")});
@@ -112,6 +112,53 @@ TEST(program_cache, keeps_what_was_used_last) {
     }
     ASSERT_EQ(cache.programs(), kept[0].size());
   }
+}
+
+TEST(program_cache, begins_attempts_in_order) {
+  program_cache cache(1);
+  const auto first = cache.add(key_of({1}));
+  const auto second = cache.add(key_of({2}));
+  EXPECT_EQ(cache.find(key_of({2})), second);
+  EXPECT_EQ(cache.begin_next(), first);
+  EXPECT_EQ(cache.find(key_of({1})), first);
+  EXPECT_EQ(cache.begin_next(), second);
+  EXPECT_EQ(cache.begin_next(), nullptr);
+}
+
+TEST(program_cache, drops_attempts_that_nothing_waits_for) {
+  program_cache cache(1);
+  auto begun = cache.add(key_of({1}));
+  auto awaited = cache.add(key_of({2}));
+  auto unused = cache.add(key_of({3}));
+  awaited->waiting.push_back(7);
+  EXPECT_EQ(cache.begin_next(), begun);
+  for (const auto& each : {begun, awaited, unused}) cache.drop_unless_awaited(*each);
+  EXPECT_EQ(cache.find(key_of({1})), begun);
+  EXPECT_EQ(cache.find(key_of({2})), awaited);
+  EXPECT_EQ(cache.find(key_of({3})), nullptr);
+  EXPECT_EQ(unused.use_count(), 1);
+  EXPECT_EQ(cache.begin_next(), awaited);
+  EXPECT_EQ(cache.begin_next(), nullptr);
+}
+
+TEST(program_cache, counts_inputs_that_must_be_bound_apart) {
+  const auto failure = error(errc::invalid_argument, "must be known");
+  program_cache cache(1);
+  for (const std::int64_t extent : {1, 2}) {
+    const auto added = cache.add(key_of({extent}));
+    cache.finish(*added, {.failure = failure, .unbound_inputs = {0}});
+  }
+  const auto failed = cache.add(key_of({3}));
+  cache.finish(*failed, {.failure = failure});
+  for (const std::int64_t extent : {1, 2, 3}) EXPECT_NE(cache.find(key_of({extent})), nullptr);
+  // At most 16 are kept.
+  for (std::int64_t extent = 4; extent <= 18; ++extent) {
+    const auto added = cache.add(key_of({extent}));
+    cache.finish(*added, {.failure = failure, .unbound_inputs = {0}});
+  }
+  EXPECT_EQ(cache.find(key_of({1})), nullptr);
+  EXPECT_NE(cache.find(key_of({2})), nullptr);
+  EXPECT_NE(cache.find(key_of({3})), nullptr);
 }
 
 }  // namespace

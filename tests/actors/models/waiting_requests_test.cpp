@@ -79,10 +79,11 @@ TEST_F(waiting_model_requests, end_with_the_model_that_they_were_sent_to) {
   const auto second = send(run_of(ones(4)));
   await_waiting(2);
   const auto replaced = load("scale", 11);
-  EXPECT_EQ(waiting(), 0U);
+  // The new one takes over the count of the name.
+  EXPECT_EQ(waiting(), 2U);
   // The first program of the new one waits for the thread that the old one holds.
   const auto later = send(run_of(ones(3)));
-  await_waiting(1);
+  await_waiting(3);
   EXPECT_EQ(s().ask<model_list>(models(), unload_model{"scale"}).names.size(), 0U);
   EXPECT_EQ(first->answered() + second->answered() + later->answered(), 0U);
   source().open({3});
@@ -102,6 +103,7 @@ TEST_F(waiting_model_requests, end_at_their_deadlines) {
   const auto soon = clock().now() + std::chrono::milliseconds(5);
   const auto later = clock().now() + std::chrono::hours(1);
   expect_failure(*send(run_of(ones(3)), {.deadline = past}), errc::deadline_exceeded);
+  expect_failure(*send(run_of(ones(5)), {.deadline = past}), errc::deadline_exceeded);
   const auto begun = send(run_of(ones(3)), {.deadline = soon});
   const auto not_begun = send(run_of(ones(4)), {.deadline = soon});
   const auto distant = send(run_of(ones(3)), {.deadline = later});
@@ -116,6 +118,30 @@ TEST_F(waiting_model_requests, end_at_their_deadlines) {
   expect_product(*held, 2);
   expect_product(*distant, 2);
   EXPECT_EQ(source().begun({4}), 0);
+  EXPECT_EQ(source().begun({5}), 0);
+}
+
+// A model that has taken little time has its programs made on another thread than `scale`.
+TEST_F(waiting_model_requests, are_not_begun_after_their_deadlines) {
+  const auto other = load("other", 5);
+  expect_product(*send(run_of(ones(2), "other")), 5);
+  const auto past = clock().now() - std::chrono::milliseconds(1);
+  expect_failure(*send(run_of(ones(3), "other"), {.deadline = past}), errc::deadline_exceeded);
+  expect_product(*send(run_of(ones(4), "other")), 5);
+  EXPECT_EQ(other->begun({3}), 0);
+}
+
+TEST_F(waiting_model_requests, leave_messages_unchanged_that_others_share) {
+  source().hold({3});
+  const auto message = caf::make_message(run_of(ones(3)), request_options{.id = 1});
+  const auto first = s().send<host_tensors>(untyped(models()), {message});
+  const auto second = s().send<host_tensors>(untyped(models()), {message});
+  await_waiting(2);
+  EXPECT_EQ(message.get_as<run_model_to_host>(0).inputs.size(), 1U);
+  EXPECT_EQ(message.get_as<run_model_to_host>(0).inputs.at("x").on_host().size(), 3U);
+  source().open({3});
+  expect_product(*first, 2);
+  expect_product(*second, 2);
 }
 
 TEST_F(waiting_model_requests, are_cancelled_by_their_sender) {
