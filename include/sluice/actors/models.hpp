@@ -23,7 +23,8 @@ namespace sluice {
 ///                .source = std::make_shared<model>(model::open("classifier.onnx"))}
 ///
 /// A model that has this name already is replaced. Its requests end with it, also those that still
-/// wait for a program; later ones run the new model. No program is made yet. Errors:
+/// wait for a program; later ones run the new model. The requests of both that wait count together,
+/// see `model_actor`. No program is made yet. Errors:
 /// `invalid_argument` (no name, no source, no place for a program, or `max_in_batch` exceeds 128),
 /// `overloaded` (too many messages of the sender wait in front of the actor).
 struct load_model {
@@ -33,7 +34,8 @@ struct load_model {
   /// The largest number of programs that are kept for later requests. There is one for each set of
   /// types and shapes of inputs, and of values of inputs that must be known. That which was used
   /// the longest time ago is dropped. On a device, each program in use has a copy of the constants
-  /// of the model. The reasons why there is no program are kept, too, at most as many.
+  /// of the model. The reasons why there is no program are kept, too, at most as many. So are
+  /// outcomes that name inputs whose values must be known, at most 16 or as many.
   std::size_t max_programs = 32;
 };
 
@@ -58,11 +60,17 @@ struct unload_model {
 /// in host memory. There is then a program for each value of it. The value is copied when the
 /// program is made.
 ///
+/// The program is made for inputs in row-major order. An input on the device may lie in another
+/// order if each step takes its operands so. Otherwise the answer is the error of that step, for
+/// example `unsupported` from a reshape that needs a copy; `strided_copy` makes the input row-major.
+///
 /// Errors, in addition to those of `run`: `invalid_argument` (no model has this name, an input is
 /// missing, unknown or does not fit its declaration, an output is unknown or named twice, or an
 /// input that must lie in host memory does not), `unsupported` (sluice cannot compute the model for
-/// such inputs, or the inputs whose values must be known have more than 1 MiB), `overloaded` (too
-/// many requests wait for programs of the model), `shutting_down`.
+/// such inputs, or the inputs whose values must be known have more than 1 MiB), `library_failure`
+/// (the source made a program that contradicts its description), `overloaded` (too many requests
+/// wait for programs of the model), `deadline_exceeded` (also if the deadline has passed when the
+/// request comes; then no program is made for it), `shutting_down`.
 struct run_model {
   std::string name{};                         ///< of the model
   std::map<std::string, run_input> inputs{};  ///< a tensor for each input, by name
@@ -97,7 +105,9 @@ struct model_description {
   std::vector<model_value> inputs{};   ///< in the order of the model
   std::vector<model_value> outputs{};  ///< in the order of the model
   std::size_t programs = 0;            ///< number of programs that are kept for later requests
-  std::size_t waiting = 0;             ///< number of requests that wait for a program to be made
+  /// The number of requests that wait for a program to be made, with those for earlier models of
+  /// the name.
+  std::size_t waiting = 0;
 };
 
 /// The answer to `run_model`: one tensor for each output that is wanted.
@@ -124,9 +134,9 @@ struct local_message<model_description> : std::true_type {};
 ///         run_model_to_host{.name = "classifier", .inputs = {{"image", pixels}}});
 ///
 /// Programs are made on two threads, one model at a time on each. One is for models whose last
-/// program took less than 20 ms, so that these do not wait for the others. Models take turns. At
-/// most 1024 requests to a model wait for its programs, those of one sender at most 512, and they
-/// keep at most 128 MiB of inputs.
+/// program took less than 20 ms, so that these do not wait for the others. Models take turns. For
+/// each name, at most 1024 requests wait for programs, those of one sender at most 512, and they keep
+/// at most 128 MiB of inputs. Requests to earlier models of the name count as well.
 using model_actor =
     caf::typed_actor<takes<model_description(load_model)>, takes<model_list(unload_model)>,
                      takes<model_list(list_models)>, takes<model_description(describe_model)>,
@@ -137,7 +147,8 @@ using model_actor =
 
 /// Starts a model actor, which has its programs run by `programs`, an actor of `service`. It ends
 /// when its last handle is dropped, or with `programs`. Requests that wait for a program are then
-/// answered with `shutting_down`. Its end waits for a program that is being made.
+/// answered with `shutting_down`. Its end waits for a program that is being made. Until then it
+/// answers requests with `shutting_down`, unless it has been killed (`exit_reason::kill`).
 /// @throws std::bad_alloc if there is no memory
 [[nodiscard]] SLUICE_EXPORT model_actor spawn_models(caf::actor_system& system,
                                                      std::shared_ptr<device_service> service,

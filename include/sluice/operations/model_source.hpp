@@ -75,8 +75,10 @@ struct model_optimization {
 /// A program that computes a model for inputs of certain shapes.
 struct model_program {
   sluice::program program{};           ///< its inputs and outputs are those below, in order
-  std::vector<std::string> inputs{};   ///< inputs of the model that are not bound by value
-  std::vector<std::string> outputs{};  ///< outputs of the model
+  /// The inputs of the model that are not bound by value: one name for each input of the program.
+  std::vector<std::string> inputs{};
+  /// The outputs of the model: one name for each output of the program, and no name twice.
+  std::vector<std::string> outputs{};
   std::vector<tensor_spec> results{};  ///< properties of the outputs
   model_cost cost{};                   ///< of one run
   /// What has been optimised, in order.
@@ -122,7 +124,8 @@ class SLUICE_EXPORT model_source {
   [[nodiscard]] virtual const std::vector<model_value>& outputs() const noexcept = 0;
   /// Makes the program for inputs with these properties, by name. `values` binds inputs by value:
   /// the program has no such inputs, and keeps the elements, which nobody may write. May take
-  /// seconds.
+  /// seconds. It must not wait for a model actor that may be killed meanwhile: the end of a killed
+  /// actor waits for the program, and answers nothing until then.
   /// @throws unbound_inputs if inputs must be bound
   /// @throws error if there is no program for such inputs
   [[nodiscard]] virtual model_program program_for(const std::map<std::string, tensor_spec>& specs,
