@@ -109,7 +109,8 @@ template <class Request>
   return size;
 }
 
-/// The messages of clients. The actor has handlers for all of them.
+/// The messages of clients. The actor has handlers for all but the runs, which it takes as other
+/// messages.
 [[nodiscard]] std::shared_ptr<const request_table> messages() {
   const std::vector<request_type> runs{
       {id_of_element_type<run_model>(), &size_of_run<run_model>, nullptr},

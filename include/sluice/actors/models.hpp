@@ -62,7 +62,7 @@ struct unload_model {
 ///
 /// The program is made for inputs in row-major order. An input on the device may lie in another
 /// order if each step takes its operands so. Otherwise the answer is the error of that step, for
-/// example `unsupported` from a reshape that needs a copy; `strided_copy` makes the input row-major.
+/// example `unsupported` from a reshape that needs a copy. `strided_copy` makes an input row-major.
 ///
 /// Errors, in addition to those of `run`: `invalid_argument` (no model has this name, an input is
 /// missing, unknown or does not fit its declaration, an output is unknown or named twice, or an
@@ -135,8 +135,8 @@ struct local_message<model_description> : std::true_type {};
 ///
 /// Programs are made on two threads, one model at a time on each. One is for models whose last
 /// program took less than 20 ms, so that these do not wait for the others. Models take turns. For
-/// each name, at most 1024 requests wait for programs, those of one sender at most 512, and they keep
-/// at most 128 MiB of inputs. Requests to earlier models of the name count as well.
+/// each name, at most 1024 requests wait for programs, those of one sender at most 512, and they
+/// keep at most 128 MiB of inputs. Requests to earlier models of the name count as well.
 using model_actor =
     caf::typed_actor<takes<model_description(load_model)>, takes<model_list(unload_model)>,
                      takes<model_list(list_models)>, takes<model_description(describe_model)>,

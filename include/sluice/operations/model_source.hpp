@@ -74,7 +74,7 @@ struct model_optimization {
 
 /// A program that computes a model for inputs of certain shapes.
 struct model_program {
-  sluice::program program{};           ///< its inputs and outputs are those below, in order
+  sluice::program program{};  ///< its inputs and outputs are those below, in order
   /// The inputs of the model that are not bound by value: one name for each input of the program.
   std::vector<std::string> inputs{};
   /// The outputs of the model: one name for each output of the program, and no name twice.
