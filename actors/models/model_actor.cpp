@@ -96,6 +96,19 @@ template <class Request>
   return true;
 }
 
+/// Answers a message of a type that the actor does not take. CAF would make the answer where no
+/// failure is caught.
+void refuse_other(model_self self) noexcept {
+  auto& message = *self->current_mailbox_element();
+  const auto failure = failure_of([&] {
+    if (!message.mid.is_request() || !message.sender) return;
+    sluice::detail::enqueue(message.sender, nullptr, message.mid.response_id(),
+                            caf::make_error(caf::sec::unexpected_message));
+    message.mid.mark_as_answered();
+  });
+  if (failure) take_address(self).send_error(*failure);
+}
+
 /// What a request to run a model takes while it waits in front of the actor.
 template <class Request>
 [[nodiscard]] message_size size_of_run(const message_content& content) noexcept {
@@ -141,10 +154,12 @@ class serving_actor final : public inbox_actor<model_state> {
       if (exit.reason) end(exit.reason);
     });
     on_other_message(self(), [this](message_content& content) {
-      // Also for a bulk, which has a place in the inbox of any actor.
       const handled_message_of_client handled(self());
-      return take_run<run_model>(self(), content, handled.sender()) ||
-             take_run<run_model_to_host>(self(), content, handled.sender());
+      if (!take_run<run_model>(self(), content, handled.sender()) &&
+          !take_run<run_model_to_host>(self(), content, handled.sender())) {
+        refuse_other(self());  // a bulk, which has a place in the inbox of any actor
+      }
+      return true;
     });
     return handlers();
   }

@@ -74,7 +74,9 @@ served_source::served_source(std::shared_ptr<const model_source> source,
     : source_(checked(std::move(source))),
       options_(checked(options)),
       inputs_(number_values(source_->inputs())),
-      outputs_(number_values(source_->outputs())) {}
+      outputs_(number_values(source_->outputs())) {
+  if (outputs_.empty()) throw invalid_argument("source", "has no outputs");
+}
 
 std::size_t served_source::number_of(const numbers_by_name& numbers, const std::string& value_name,
                                      const char* kind) {

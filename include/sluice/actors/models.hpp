@@ -25,8 +25,9 @@ namespace sluice {
 /// A model that has this name already is replaced. Its requests end with it, also those that still
 /// wait for a program; later ones run the new model. The requests of both that wait count together,
 /// see `model_actor`. No program is made yet. Errors:
-/// `invalid_argument` (no name, no source, no place for a program, or `max_in_batch` exceeds 128),
-/// `overloaded` (too many messages of the sender wait in front of the actor).
+/// `invalid_argument` (no name, no source, a source without outputs or with two inputs or outputs
+/// of one name, no place for a program, or `max_in_batch` exceeds 128), `overloaded` (too many
+/// messages of the sender wait in front of the actor).
 struct load_model {
   std::string name{};                            ///< required
   std::shared_ptr<const model_source> source{};  ///< required

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources whose programs are not what they state.
 #include "tests/actors/models/waiting_model_requests.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -77,7 +78,16 @@ class faulty_sources : public waiting_model_requests {
 
 TEST_F(faulty_sources, have_no_program) {
   expect_failures("no program", {"y"}, {.inputs = {"x"}, .outputs = {"y"}});
-  expect_failures("no program", {}, model_program{});
+  expect_failures("no program", {"y"}, model_program{});
+}
+
+TEST_F(faulty_sources, have_no_outputs) {
+  const auto source = std::make_shared<faulty_source>(names{}, [](const auto&) {
+    return model_program{.program = program_of(1), .inputs = {"x"}};
+  });
+  const load_model request{.name = "faulty", .source = source};
+  EXPECT_TRUE(throws(errc::invalid_argument, "source: has no outputs",
+                     [&] { (void)s().ask<model_description>(models(), request); }));
 }
 
 TEST_F(faulty_sources, state_other_numbers_of_inputs_and_outputs) {
