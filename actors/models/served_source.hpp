@@ -24,8 +24,8 @@ namespace sluice::detail {
 /// The source of a model, and the options of its programs. Thread-safe.
 class served_source {
  public:
-  /// @throws error `invalid_argument` if there is no source, it has no outputs, two of its inputs or
-  /// outputs have one name, or an option is out of range
+  /// @throws error `invalid_argument` if there is no source, it has no outputs, two of its inputs
+  /// or outputs have one name, or an option is out of range
   served_source(std::shared_ptr<const model_source> source, const model_options& options);
 
   [[nodiscard]] const model_source& source() const noexcept { return *source_; }
