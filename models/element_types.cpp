@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <string_view>
 
 namespace sluice::models {
@@ -67,6 +68,19 @@ element_type require_element_type(std::int64_t number) {
 bool is_real(element_type type) noexcept {
   return type == element_type::f16 || type == element_type::bf16 || type == element_type::f32 ||
          type == element_type::f64;
+}
+
+number_range range_of(element_type type) noexcept {
+  switch (type) {
+    case element_type::f16:
+      return {0x1p-14, 65504};
+    case element_type::bf16:
+      return {0x1p-126, 0x1.FEp127};
+    case element_type::f32:
+      return {std::numeric_limits<float>::min(), std::numeric_limits<float>::max()};
+    default:
+      return {std::numeric_limits<double>::min(), std::numeric_limits<double>::max()};
+  }
 }
 
 }  // namespace sluice::models

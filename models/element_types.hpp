@@ -17,4 +17,11 @@ namespace sluice::models {
 /// Whether a type is f16, bf16, f32 or f64.
 [[nodiscard]] bool is_real(element_type type) noexcept;
 
+/// The positive numbers of such a type.
+struct number_range {
+  double smallest;  ///< with all digits
+  double largest;
+};
+[[nodiscard]] number_range range_of(element_type type) noexcept;
+
 }  // namespace sluice::models

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/precision.hpp"
 
+#include "models/element_types.hpp"
+
 #include <sluice/operations/elementwise.hpp>
 
 #include <algorithm>
@@ -139,16 +141,6 @@ std::optional<element_type> narrow_type(model_precision precision) {
       return element_type::bf16;
   }
   throw invalid_argument("precision", "is not an enumerator");
-}
-
-/// The numbers of the type of 16 bits, other than 0.
-struct number_range {
-  float smallest;  ///< with all digits
-  float largest;
-};
-constexpr number_range range_of(element_type type) noexcept {
-  return type == element_type::f16 ? number_range{0x1p-14F, 65504.0F}
-                                   : number_range{0x1p-126F, 0x1.FEp127F};
 }
 
 /// Whether no finite element becomes infinite.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/filters.hpp"
 
+#include "models/element_types.hpp"
 #include "models/host_numbers.hpp"
 
 #include <sluice/operations/convolution.hpp>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -110,24 +110,6 @@ std::vector<double> scaled_filters(std::vector<double> elements, const extents& 
   return elements;
 }
 
-/// The limits of a type.
-struct number_range {
-  double largest;
-  double least_normal;
-};
-number_range range_of(element_type type) {
-  using float_limits = std::numeric_limits<float>;
-  switch (type) {
-    case element_type::f16:
-      return {65504, 0x1p-14};
-    case element_type::bf16:
-      return {0x1.fep127, 0x1p-126};
-    case element_type::f32:
-      return {float_limits::max(), float_limits::min()};
-    default:
-      return {std::numeric_limits<double>::max(), std::numeric_limits<double>::min()};
-  }
-}
 /// Whether no finite number becomes infinite in a type.
 bool fit(const std::vector<double>& numbers, element_type type) {
   const auto largest = range_of(type).largest;
@@ -139,7 +121,7 @@ bool fit(const std::vector<double>& numbers, element_type type) {
 bool keep_bits(const std::vector<double>& numbers, element_type type) {
   double largest = 0;
   for (const auto x : numbers) largest = std::max(largest, std::abs(x));
-  return largest == 0 || largest >= range_of(type).least_normal;
+  return largest == 0 || largest >= range_of(type).smallest;
 }
 
 /// Filters in the place of `w`, which lie as these do.
