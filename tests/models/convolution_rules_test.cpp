@@ -47,7 +47,7 @@ class convolution_rules : public optimization_test {
   }
 
   std::int64_t batch_ = between(1, 3);
-  std::int64_t size_ = between(3, 8);
+  std::int64_t size_ = between(4, 8);
   std::int64_t channels_ = 2 * between(1, 4);
 };
 

@@ -106,11 +106,12 @@ class model_suite {
                               {"program_us", "making of the program", program_us},
                               {"run_us", "first run, from and to the host", run_us},
                               {"total_us", "together", bench_.opening_us + program_us + run_us}});
-    for (std::size_t i = 0; i < set_count; ++i) {
-      auto tensors = upload_tensors(session_, inputs);
-      sets_.push_back({std::move(inputs), std::move(tensors)});
-      if (i + 1 < set_count) inputs = new_inputs();
-    }
+    const auto add_set = [&](std::vector<host_tensor> on_host) {
+      auto on_device = upload_tensors(session_, on_host);
+      sets_.push_back({std::move(on_host), std::move(on_device)});
+    };
+    add_set(std::move(inputs));
+    while (sets_.size() < set_count) add_set(new_inputs());
   }
 
   void prepare_batches() {
