@@ -19,14 +19,14 @@ namespace sluice::operations {
 /// and then asks for the next size. Batches are cut into the sizes that it has adopted.
 ///
 /// What may go wrong, and what happens then:
-/// * A size cannot be made, for want of memory in the budget or on the device, beyond the limits of
-///   a plan, or because a library refuses it: the growth is over. No request fails because of it,
+/// * A size cannot be made, because the budget or the device has no memory for it, it exceeds the
+///   limits of a plan, or a library refuses it: the growth is over. No request fails because of it,
 ///   and nothing is tried again while the plan exists.
 /// * The device is lost: the same. Requests are answered with the loss by the owner of the lane.
 /// * A short or long job comes while a size is made: the job ends after the plan of one step. What
 ///   it has made is kept, and the owner asks for the same size again.
 /// * The executor ends: its idle jobs are dropped, and the one that runs ends after the plan of one
-///   step. Nobody adopts what it has made.
+///   step. What it has made is never used.
 /// * The plan cache drops the plan: a job that has not begun makes nothing once only the job holds
 ///   the plan. Otherwise the launches and waiting requests that hold the plan use the size.
 /// * Requests are cancelled: the growth belongs to the plan, and nothing changes.

@@ -89,7 +89,7 @@ class plan_cache {
     return &record.outcome;
   }
   /// Keeps an outcome. Drops some obsolete plans, and those whose last use is the longest ago.
-  /// Returns whether it has dropped one for want of room.
+  /// Returns whether it has dropped one to make room.
   /// @throws std::bad_alloc; nothing is kept then
   bool insert(plan_key key, plan_outcome outcome) {
     drop_some_obsolete();
@@ -124,7 +124,7 @@ class plan_cache {
     return drop_excess();
   }
   /// Counts `plan` anew, which has grown and now counts as used last, if it is kept for `key`.
-  /// Returns whether it has dropped another one for want of room.
+  /// Returns whether it has dropped another one to make room.
   bool recount(const plan_key& key, const operation_plan& plan) noexcept {
     const auto found = by_key_.find(key);
     if (found == by_key_.end() || found->second.outcome.plan.get() != &plan) return false;

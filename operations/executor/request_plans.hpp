@@ -39,7 +39,7 @@ class request_plans {
     growth->note_waiting(count(most_counted));
     if (growth->wants_next()) start_growth(request);
   }
-  /// Lets batches use what a job has made for a plan, and has the next size made if it is wanted.
+  /// Lets batches use what a job has made for a plan, and requests the next size if it is wanted.
   /// Returns whether the cache has dropped a plan because there was no room.
   bool adopt_batches(const plan_job& job) noexcept;
   /// Has the library objects of an operation made. If that fails, the first request tries again.
