@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/epilogues.hpp"
 
+#include "operations/program/permuted_copy.hpp"
+#include "operations/program/following_steps.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/operations/blas.hpp>
@@ -86,31 +88,23 @@ class epilogue_finder {
         inferred_(inferred),
         kind_(kind),
         result_(graph),
-        readers_(readers_of(graph)),
-        overwriters_(overwriters_of(graph, inferred)),
-        is_apart_(steps_apart(graph, inferred, folded)) {}
+        following_(graph, inferred, folded) {}
 
   fusion find() {
     for (std::uint32_t s = 0; s < graph_.steps().size(); ++s) {
-      if (is_apart_[s]) continue;
+      if (following_.is_apart(s)) continue;
       std::apply([&](const auto&... operation) { (grow(s, operation), ...); },
                  std::tuple<gemm, scaled_gemm, conv2d, convolution, transposed_convolution>());
+      if (auto group = join_permuted_copy(graph_, inferred_, following_, result_, s, kind_))
+        result_.add(std::move(*group));
     }
     result_.set_last_reads(graph_);
     return std::move(result_);
   }
 
  private:
-  /// The only step that reads a value, if nothing else needs it; `no_value` otherwise.
-  [[nodiscard]] std::uint32_t only_reader_of(std::uint32_t value) const {
-    const auto& readers = readers_[value];
-    if (graph_.use_of(value).outputs != 0 || readers.size() != 1) return no_value;
-    const auto step = readers.front();
-    return is_apart_[step] || result_.group_of_step[step] != fusion::none ? no_value : step;
-  }
-
   [[nodiscard]] std::uint32_t result_of(std::uint32_t step) const {
-    return graph_.results()[graph_.steps()[step].first_result].value;
+    return first_result_of(graph_, step);
   }
 
   /// What step `number` does with the value `x`, which it reads.
@@ -257,35 +251,6 @@ class epilogue_finder {
     return step;
   }
 
-  /// Whether what a step reads is as it was when the group is computed in the place of `last`, and
-  /// is not kept much longer because of that.
-  [[nodiscard]] bool may_wait(const std::vector<std::uint32_t>& steps, std::uint32_t last) const {
-    std::size_t longer = 0;
-    for (const auto s : steps) {
-      for (const auto operand : graph_.steps()[s].operands) {
-        if (operand == no_value) continue;
-        const auto viewed = graph_.viewed(operand);
-        const auto& source = graph_.values()[viewed];
-        if (source.kind == value_kind::input && overwriters_[source.source] <= last) return false;
-        if (source.kind == value_kind::result && graph_.use_of(viewed).steps <= s + 1 &&
-            std::find(steps.begin(), steps.end(), graph_.results()[source.source].step) ==
-                steps.end()) {
-          longer += inferred_.values[viewed].spec().bytes();
-        }
-      }
-    }
-    const bool is_next = last - steps.front() == steps.size();
-    return is_next || longer <= inferred_.values[result_of(steps.front())].spec().bytes();
-  }
-
-  /// Whether a summand is in memory that step `last` writes. The operation writes its result before
-  /// it adds the summand.
-  [[nodiscard]] bool is_overwritten(std::uint32_t summand, std::uint32_t last) const {
-    if (summand == no_value) return false;
-    const auto& source = graph_.values()[graph_.viewed(summand)];
-    return source.kind == value_kind::input && overwriters_[source.source] <= last;
-  }
-
   template <class Operation>
   void grow(std::uint32_t first, const Operation&) {
     const auto& step = graph_.steps()[first];
@@ -300,11 +265,11 @@ class epilogue_finder {
     fused_group group{.steps = {first}};
     auto value = result_of(first);
     for (;;) {
-      const auto reader = only_reader_of(value);
-      if (reader == no_value || !may_wait(group.steps, reader)) break;
+      const auto reader = following_.only_reader_of(value, result_);
+      if (reader == no_value || !following_.may_wait(group.steps, reader)) break;
       const auto next = epilogue_step_of(reader, value);
       auto larger = found;
-      if (!next || is_overwritten(next->summand, reader) || !larger.add(*next)) break;
+      if (!next || following_.is_overwritten(next->summand, reader) || !larger.add(*next)) break;
       const auto result = result_of(reader);
       auto inferred = inferred_step(larger, first, result);
       if (!inferred) break;
@@ -322,9 +287,7 @@ class epilogue_finder {
   const program_inference& inferred_;
   device_kind kind_;
   fusion result_;
-  std::vector<std::vector<std::uint32_t>> readers_;  // by value: steps, in order
-  std::vector<std::uint32_t> overwriters_;           // by input: the step that writes there
-  std::vector<bool> is_apart_;                       // by step
+  following_steps following_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "operations/program/fusion.hpp"
 
 #include "operations/elementwise/layouts.hpp"
+#include "operations/program/permuted_copy.hpp"
 #include "operations/program/fusible_step.hpp"
 #include "operations/program/program_graph.hpp"
 
@@ -60,35 +61,6 @@ class group_finder {
     return is_free ? step : not_given;
   }
 
-  /// By dimension of a view of the result of a step: the dimension of the result. Nothing if the
-  /// view is not all of the result with its dimensions in any order.
-  [[nodiscard]] std::optional<extents> order_of(std::uint32_t view, std::uint32_t result) const {
-    const auto& a = inferred_.values[view].layout;
-    const auto& b = inferred_.values[result].layout;
-    if (a.offset() != b.offset() || a.type() != b.type() || a.rank() != b.rank())
-      return std::nullopt;
-    const auto shape = a.shape();
-    const auto strides = a.strides();
-    const auto from_shape = b.shape();
-    const auto from_strides = b.strides();
-    extents order;
-    unsigned taken = 0;
-    for (std::size_t i = 0; i < a.rank(); ++i) {
-      // Of equal dimensions the one at the same place, if it is free.
-      std::size_t found = a.rank();
-      for (std::size_t k = 0; k < b.rank() && found == a.rank(); ++k) {
-        const auto j = (i + k) % b.rank();
-        const bool fits =
-            from_shape[j] == shape[i] && (shape[i] == 1 || from_strides[j] == strides[i]);
-        if (fits && (taken >> j & 1U) == 0) found = j;
-      }
-      if (found == a.rank()) return std::nullopt;
-      taken |= 1U << found;
-      order.push_back(static_cast<std::int64_t>(found));
-    }
-    return order;
-  }
-
   /// How the dimensions of a step follow those of the group: by dimension of the group. Nothing if
   /// not all that read its result are in the group, each at the same index.
   [[nodiscard]] std::optional<extents> axes_in_group(std::uint32_t step) const {
@@ -101,7 +73,8 @@ class group_finder {
       const auto& c = *candidates_[reader];
       for (const auto input : c.inputs) {
         if (input == not_given || graph_.viewed(input) != value) continue;
-        const auto order = order_of(input, value);
+        const auto order =
+            order_of_dimensions(inferred_.values[input].layout, inferred_.values[value].layout);
         if (!order || inferred_.values[input].layout.shape() != c.shape) return std::nullopt;
         extents through;
         for (const auto d : axes_[reader]) {
