@@ -5,7 +5,6 @@
 #include "models/rules/rules.hpp"
 
 #include <sluice/runtime/error.hpp>
-#include <sluice/runtime/tensor_layout.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -108,35 +107,6 @@ bool lie_equally(const tensor_spec& a, const tensor_spec& b) {
   return a.type == b.type && a.shape == b.shape && a.strides == b.strides;
 }
 
-tensor_layout layout_of(const tensor_spec& spec) {
-  return {spec.type, spec.shape, spec.strides};
-}
-
-/// The properties of a view; nothing if there is none.
-std::optional<tensor_spec> spec_of_view(const tensor_spec& x, const value_view& what) {
-  using function = value_view::function;
-  try {
-    const auto layout = layout_of(x);
-    tensor_layout viewed;
-    switch (what.what) {
-      case function::reshape:
-        viewed = layout.reshape(what.numbers);
-        break;
-      case function::permute:
-        viewed = layout.permute(what.numbers);
-        break;
-      case function::transposed:
-        viewed = layout.transposed();
-        break;
-      default:
-        return std::nullopt;
-    }
-    return tensor_spec{viewed.type(), viewed.shape(), viewed.strides(), x.alignment};
-  } catch (const error&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 bool optimizer::replace_recorded(std::size_t step, std::unique_ptr<recorded_operation> operation) {
@@ -151,14 +121,14 @@ bool optimizer::replace_recorded(std::size_t step, std::unique_ptr<recorded_oper
   const auto facts = facts_of(*operation);
   const auto result = graph_.steps()[step].first_result;
   if (!facts || graph_.is_output(result)) return false;  // a view can be no output
-  const auto viewed = spec_of_view(facts->results.front().value(), what);
+  const auto viewed = what.spec_of(facts->results.front().value());
   if (!viewed || !lie_equally(*viewed, graph_.spec(result))) return false;
   graph_.replace(step, std::move(operation), *facts, what);
   return true;
 }
 
 std::optional<optimizer::number> optimizer::view(number value, const value_view& what) {
-  const auto spec = spec_of_view(graph_.spec(value), what);
+  const auto spec = what.spec_of(graph_.spec(value));
   if (!spec) return std::nullopt;
   return graph_.add_view(value, what, *spec);
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <sluice/operations/program.hpp>
+#include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/extents.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace sluice::models {
 
@@ -29,6 +31,9 @@ struct value_view {
 
   [[nodiscard]] bool operator==(const value_view&) const noexcept = default;
   [[nodiscard]] program_value apply(const program_value& x) const;
+  /// The properties of this view of a value. Nothing if the elements of the value do not lie so, or
+  /// rules make no such views.
+  [[nodiscard]] std::optional<tensor_spec> spec_of(const tensor_spec& x) const;
 };
 
 }  // namespace sluice::models

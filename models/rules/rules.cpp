@@ -9,6 +9,7 @@ std::span<const optimization_rule> optimization_rules() {
   static constexpr std::array rules{
       optimization_rule{"softmax", recognize_softmax},
       optimization_rule{"attention", recognize_attention},
+      optimization_rule{"projections", join_projections},
       optimization_rule{"layer_norm", recognize_layer_norm},
       optimization_rule{"rms_norm", recognize_rms_norm},
       optimization_rule{"norm_scale", add_norm_scale},

@@ -26,6 +26,7 @@ void share_steps(optimizer& state);
 [[nodiscard]] bool add_norm_scale(optimizer& state, std::size_t step);
 [[nodiscard]] bool add_norm_bias(optimizer& state, std::size_t step);
 [[nodiscard]] bool recognize_attention(optimizer& state, std::size_t step);
+[[nodiscard]] bool join_projections(optimizer& state, std::size_t step);
 [[nodiscard]] bool fold_batch_norm(optimizer& state, std::size_t step);
 [[nodiscard]] bool fold_channel_factor(optimizer& state, std::size_t step);
 [[nodiscard]] bool fold_channel_summand(optimizer& state, std::size_t step);

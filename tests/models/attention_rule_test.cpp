@@ -92,6 +92,69 @@ TEST_P(attention_rule, takes_heads_as_batches) {
   expect(nodes, "", inputs, {{"mask", random_tensor({keys_})}}, {"y", "r"});
 }
 
+// Q, K and V are products of one sequence.
+TEST_P(attention_rule, joins_projections) {
+  const auto heads = std::to_string(heads_);
+  const auto project = [&](const std::string& to, const std::string& from) {
+    return to + "m = MatMul " + from + " w" + to + "\n" + to + "b = Add " + to + "m b" + to + "\n" +
+           to + "r = Reshape " + to + "b [0,0," + heads + ",8]\n" + to + " = Transpose " + to +
+           "r perm=[0,2,1,3]\n";
+  };
+  const std::string attend = R"(t = Transpose k perm=[0,1,3,2]
+                                s = MatMul q t
+                                d = Div s 2.5
+                                p = Softmax d axis=-1
+                                r = MatMul p v
+                                j = Transpose r perm=[0,2,1,3]
+                                y = Reshape j [0,0,-1])";
+  const auto sequence = random_tensor({batch_, queries_, 7});
+  const auto other = random_tensor({batch_, keys_, 7});
+  tensor_map constants;
+  for (const auto* const part : {"q", "k", "v"}) {
+    constants.emplace(std::string("w") + part, random_tensor({7, heads_ * 8}));
+    constants.emplace(std::string("b") + part, random_tensor({heads_ * 8}));
+  }
+  const auto all = project("q", "x") + project("k", "x") + project("v", "x") + attend;
+  expect(all, "attention projections", {{"x", sequence}}, constants);
+  // Keys and values of another sequence than the queries.
+  expect(project("q", "x") + project("k", "z") + project("v", "z") + attend,
+         "attention projections", {{"x", sequence}, {"z", other}}, constants);
+  // Only two of them are of one sequence, but not the keys and the values.
+  expect(project("q", "x") + project("k", "x") + project("v", "z") + attend, "attention",
+         {{"x", sequence}, {"z", random_tensor({batch_, queries_, 7})}}, constants);
+  // Another step reads the keys before they are in heads.
+  expect(all + "\no = Neg kb", "attention", {{"x", sequence}}, constants, {"y", "o"});
+  expect(all + "\no = Neg km", "attention", {{"x", sequence}}, constants, {"y", "o"});
+}
+
+TEST_P(attention_rule, joins_projections_without_biases_or_of_different_sizes) {
+  const auto nodes = R"(qm = MatMul x wq
+                        km = MatMul x wk
+                        vm = MatMul x wv
+                        q = Unsqueeze qm [1]
+                        k = Unsqueeze km [1]
+                        v = Unsqueeze vm [1]
+                        t = Transpose k perm=[0,1,3,2]
+                        s = MatMul q t
+                        p = Softmax s axis=-1
+                        r = MatMul p v
+                        y = Neg r)";
+  const tensor_map inputs{{"x", random_tensor({batch_, queries_, 7})}};
+  const auto with_value_size = [&](std::int64_t size) {
+    return tensor_map{{"wq", random_tensor({7, 16})},
+                      {"wk", random_tensor({7, 16})},
+                      {"wv", random_tensor({7, size})}};
+  };
+  expect(nodes, "attention projections", inputs, with_value_size(24));
+  // The values would not be aligned.
+  expect(nodes, "attention", inputs, with_value_size(9));
+  // A matrix that a run gives.
+  auto constants = with_value_size(24);
+  auto given = inputs;
+  given.insert(constants.extract("wv"));
+  expect(nodes, "attention", std::move(given), std::move(constants));
+}
+
 // Q, K and V are parts of one projection, and the heads of the result are joined.
 TEST_P(attention_rule, takes_parts_of_one_projection) {
   const auto heads = std::to_string(heads_);
