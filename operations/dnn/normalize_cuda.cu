@@ -22,6 +22,10 @@ namespace {
   return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
+/// As many blocks as a large GPU has multiprocessors, and as many threads as it needs to be busy.
+constexpr unsigned busy_blocks = 128;
+constexpr std::int64_t busy_threads = busy_blocks * least_threads;
+
 /// Whether all rows of an operand begin at a multiple of `size` elements of aligned memory.
 [[nodiscard]] bool is_aligned(const normalize_call& call, int operand, const void* address,
                               std::int64_t size) {
@@ -68,8 +72,17 @@ struct normalize_launcher {
         !describe_parameters(call, addresses, size, layout)) {
       return false;
     }
-    const auto lanes = power_of_two((call.count / size + kept - 1) / kept);
-    const unsigned threads = lanes > least_threads ? static_cast<unsigned>(lanes) : least_threads;
+    const auto vectors = call.count / size;
+    auto lanes = power_of_two((vectors + kept - 1) / kept);
+    // Few rows leave most of a GPU idle, so more threads share each of them, in smaller blocks.
+    while (lanes < warp_size && 2 * lanes <= vectors && call.rows * lanes < busy_threads) {
+      lanes *= 2;
+    }
+    unsigned threads = lanes > least_threads ? static_cast<unsigned>(lanes) : least_threads;
+    while (threads > warp_size && threads > lanes &&
+           blocks_for(call.rows, threads, lanes) < busy_blocks) {
+      threads /= 2;
+    }
     const auto launch_with = [&](auto* kernel) {
       kernel<<<blocks_for(call.rows, threads, lanes), threads, 0, stream>>>(
           call, addresses, static_cast<int>(lanes), layout);
