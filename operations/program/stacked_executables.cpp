@@ -77,7 +77,7 @@ bool stacked_executables::make_size(std::size_t size, lane_libraries& libraries,
     if (!graph) return false;
     libraries.runtime().device().require_usable();
     kept_.is_interrupted = is_interrupted;
-    auto new_piece = make_piece(*graph, libraries, limits, size);
+    auto new_piece = make_piece(graph, libraries, limits, size);
     kept_ = {};
     if (!new_piece) return false;
     made_size_ = size;
@@ -125,22 +125,25 @@ std::unique_ptr<stacked_executables::piece> stacked_executables::piece_of(
 }
 
 std::unique_ptr<const stacked_executables::piece> stacked_executables::make_piece(
-    const detail::program_graph& graph, lane_libraries& libraries, const plan_limits& limits,
-    std::size_t count) {
+    const std::shared_ptr<const detail::program_graph>& graph, lane_libraries& libraries,
+    const plan_limits& limits, std::size_t count) {
   if (place_bytes_ > max_workspace_bytes / count) return nullptr;
   member_copies().load(libraries);
   const auto kind = libraries.runtime().device().id().kind;
-  const auto stacked = stacked_runs(graph, *layout_->full_run, count);
-  check_steps(graph, stacked, kind);
+  const auto stacked =
+      std::make_shared<const program_inference>(stacked_runs(*graph, *layout_->full_run, count));
+  check_steps(*graph, *stacked, kind);
   const auto host_bytes = bytes_of_alone_ + made_bytes_;
   const auto exceeds = [](std::size_t limit, std::size_t use_count, std::size_t more) {
     return use_count > limit || more > limit - use_count;
   };
-  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(graph, stacked, kind).host_bytes))
+  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(*graph, *stacked, kind).host_bytes))
     return nullptr;
 
-  auto result = piece_of(graph, stacked, count);
-  result->storage = std::make_unique<const executable>(graph, stacked, libraries, &kept_);
+  auto result = piece_of(*graph, *stacked, count);
+  auto runs = std::make_unique<executable>(*graph, *stacked, libraries, &kept_);
+  runs->allow_capture(graph, stacked, kind);
+  result->storage = std::move(runs);
   result->runs = result->storage.get();
   result->workspace_bytes = place_bytes_ * count + result->runs->workspace_bytes();
   const auto largest =
@@ -174,6 +177,18 @@ bool stacked_executables::wants_kernels() const noexcept {
 void stacked_executables::load_kernels(lane_libraries& libraries) const noexcept {
   for (const auto& p : pieces()) {
     if (p->storage) p->storage->load_kernels(libraries);
+  }
+}
+
+bool stacked_executables::want_captures() const noexcept {
+  bool want = false;
+  for (const auto& p : pieces()) want |= p->storage && p->storage->wants_capture();
+  return want;
+}
+
+void stacked_executables::make_captures(lane_libraries& libraries) const noexcept {
+  for (const auto& p : pieces()) {
+    if (p->storage) p->storage->make_captures(libraries);
   }
 }
 
@@ -302,9 +317,12 @@ void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& 
     });
   }
   parts.enqueue([&] {
-    member_piece.runs->enqueue_steps(
-        libraries, stacked, static_cast<std::byte*>(scratch) + place_bytes_ * member_piece.count,
-        nullptr, nullptr);
+    auto* const steps_scratch =
+        static_cast<std::byte*>(scratch) + place_bytes_ * member_piece.count;
+    // One padded run is never captured.
+    if (member_piece.storage == nullptr)
+      return member_piece.runs->enqueue_steps(libraries, stacked, steps_scratch, nullptr, nullptr);
+    member_piece.storage->enqueue(libraries, stacked, steps_scratch, nullptr);
   });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto index = inputs.size() + i;
