@@ -3,6 +3,8 @@
 
 #include <sluice/runtime/user_code_scope.hpp>
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -31,6 +33,45 @@ constexpr auto end_interval = std::chrono::milliseconds(1);
 // How often a thread that a host function has woken looks for completed launches before it sleeps
 // again. Another thread may just be advancing a stream on which a launch depends.
 constexpr int looks_after_wake = 16;
+
+/// How long launches take, as far as the one before tells. A thread that sleeps until a launch ends
+/// is woken some ten microseconds later; one that spins around the time at which it is likely to
+/// end is not.
+class end_forecast {
+ public:
+  /// A launch has ended after this time of waiting.
+  void note(clock::duration time) noexcept {
+    // A short one ends before a thread sleeps.
+    if (time < shortest) return;
+    margin_ = std::min<clock::duration>(time / 8, longest_margin);
+    is_steady_ = time > time_ - margin_ && time < time_ + margin_;
+    time_ = time;
+  }
+  /// Whether a launch that has taken `elapsed` is likely to end soon. Never after launches that
+  /// took different times.
+  [[nodiscard]] bool is_near(clock::duration elapsed) const noexcept {
+    return is_steady_ && elapsed > time_ - margin_ && elapsed < time_ + margin_;
+  }
+  /// How long a thread may pause after `elapsed`, at most `pause`.
+  [[nodiscard]] clock::duration limit(clock::duration pause,
+                                      clock::duration elapsed) const noexcept {
+    const bool is_early = is_steady_ && elapsed < time_ - margin_;
+    return is_early ? std::min(pause, time_ - margin_ - elapsed) : pause;
+  }
+
+ private:
+  static constexpr auto shortest = std::chrono::microseconds(50);
+  static constexpr auto longest_margin = std::chrono::microseconds(50);
+  clock::duration time_{0};
+  clock::duration margin_{0};
+  bool is_steady_ = false;
+};
+
+/// Lets timeouts of this thread end on time. The kernel may delay them by 50 µs otherwise.
+void use_precise_timeouts() noexcept {
+  constexpr unsigned long slack_ns = 1000;
+  (void)prctl(PR_SET_TIMERSLACK, slack_ns, 0UL, 0UL, 0UL);
+}
 
 }  // namespace
 
@@ -267,6 +308,9 @@ void completion_thread::run() noexcept {
   const auto has_inbox = [&] {
     return inbox_.load(std::memory_order_acquire) != nullptr;
   };
+  const bool predicts = !woken_early && spin.count() != 0;
+  if (predicts) use_precise_timeouts();
+  end_forecast forecast;
   auto waits_since = clock::now();
   std::uint64_t wakes = 0;
   int looks = 0;
@@ -278,7 +322,9 @@ void completion_thread::run() noexcept {
     if (std::exchange(wakes, wake_count) != wake_count) looks = looks_after_wake;
     take_inbox();
     if (complete_ready()) {
-      waits_since = clock::now();
+      const auto now = clock::now();
+      forecast.note(now - waits_since);
+      waits_since = now;
       continue;
     }
     if (core.device().lost()) release_quiescent();
@@ -310,13 +356,15 @@ void completion_thread::run() noexcept {
         }
       }
       waits_since = clock::now();
-    } else if (const auto elapsed = clock::now() - waits_since; elapsed < spin || looks > 0) {
+    } else if (const auto elapsed = clock::now() - waits_since;
+               elapsed < spin || looks > 0 || (predicts && forecast.is_near(elapsed))) {
       --looks;
       turns.next();
     } else {
       // A launch is found to be complete at most this part of its time too late.
       const auto part = work_.policy == wait_policy::frugal ? 8 : 32;
-      const auto pause = std::clamp<clock::duration>(elapsed / part, shortest, longest_pause);
+      auto pause = std::clamp<clock::duration>(elapsed / part, shortest, longest_pause);
+      if (predicts) pause = forecast.limit(pause, elapsed);
       alarm_->changed.wait_for(pause, [&] {
         return has_inbox() || alarm_->wakes.load(std::memory_order_acquire) != wakes;
       });

@@ -19,7 +19,8 @@ namespace sluice {
 /// fewer than four processors.
 enum class wait_policy : std::uint8_t {
   latency,   ///< they spin for 10 ms before they sleep
-  balanced,  ///< they spin for 50 µs before they sleep
+  balanced,  ///< they spin for 50 µs before they sleep, and around the likely end of a launch, if
+             ///< launches have taken the same time
   frugal,    ///< they sleep at once; a completion thread queries events every 10 to 250 µs
 };
 
