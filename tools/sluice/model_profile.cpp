@@ -110,6 +110,26 @@ nlohmann::ordered_json json_of(const spread& times) {
   return {{"median_us", times.median}, {"low_us", times.low}, {"high_us", times.high}};
 }
 
+/// How the program was launched when it was measured last.
+void add_form(model_profile& profile, session& current, const model_program& compiled,
+              const std::vector<tensor>& inputs) {
+  prepare description{.what = compiled.program};
+  for (const auto& x : inputs) description.inputs.push_back(tensor_spec::of(x));
+  const auto form = current.ask<prepared>(current.device().programs(), std::move(description));
+  profile.fused_steps = form.fused_steps;
+  if (!form.captured) {
+    profile.not_captured =
+        form.not_captured.empty() ? "it has not been captured yet" : form.not_captured;
+  }
+}
+
+/// "with 31 fused steps, captured"
+std::string form_text(const model_profile& profile) {
+  return fmt::format(
+      "with {} fused steps, {}", profile.fused_steps,
+      profile.not_captured.empty() ? "captured" : "not captured: " + profile.not_captured);
+}
+
 }  // namespace
 
 model_profile measure(session& current, const model& network, const model_program& compiled,
@@ -117,14 +137,19 @@ model_profile measure(session& current, const model& network, const model_progra
                       const named_tensors& values, const model_options& making,
                       const profile_options& options) {
   require_memory_for("--profile", current, compiled, specs);
+  // Without the executables of batches, which no run uses.
+  auto alone = making;
+  alone.max_in_batch = 1;
+  const auto single = network.program_for(specs, values, alone);
   const auto steps = network.steps_for(specs, values, making);
   std::mt19937_64 generator(options.seed);
   const auto tensors = upload_tensors(current, input_tensors(compiled, inputs, specs, generator));
   model_profile profile{.device = current.device_name(), .options = options};
   // The first run has a thread compile the kernels for fused steps, if the device needs any.
-  (void)measure_program(current, compiled, tensors, 1);
+  (void)measure_program(current, single, tensors, 1);
   const auto times = measure_steps(current, steps, tensors, options.runs);
-  profile.program = measure_program(current, compiled, tensors, options.runs);
+  profile.program = measure_program(current, single, tensors, options.runs);
+  add_form(profile, current, single, tensors);
   for (std::size_t i = 0; i < times.size(); ++i) {
     profile.steps.push_back({steps.steps[i].name, steps.steps[i].operation, times[i]});
     profile.sum += times[i].median;
@@ -138,8 +163,9 @@ std::string profile_text(const model_profile& profile) {
     text += fmt::format("  {:>10}  {:>5.1f} %  {} ({})\n", time_text(step->times.median),
                         100 * share_of(profile, *step), io::displayed(step->name), step->operation);
   }
-  return text + fmt::format("  {:>10}  together; the program as one launch: {}\n",
-                            time_text(profile.sum), time_text(profile.program.median));
+  return text + fmt::format("  {:>10}  together\n  {:>10}  the program as one launch, {}\n",
+                            time_text(profile.sum), time_text(profile.program.median),
+                            form_text(profile));
 }
 
 nlohmann::ordered_json profile_json(const model_profile& profile) {
@@ -150,9 +176,14 @@ nlohmann::ordered_json profile_json(const model_profile& profile) {
     entry["share"] = share_of(profile, step);
     steps.push_back(std::move(entry));
   }
-  return {{"device", profile.device},     {"runs", profile.options.runs},
-          {"seed", profile.options.seed}, {"program", json_of(profile.program)},
-          {"sum_us", profile.sum},        {"steps", std::move(steps)}};
+  return {{"device", profile.device},
+          {"runs", profile.options.runs},
+          {"seed", profile.options.seed},
+          {"program", json_of(profile.program)},
+          {"fused_steps", profile.fused_steps},
+          {"not_captured", profile.not_captured},
+          {"sum_us", profile.sum},
+          {"steps", std::move(steps)}};
 }
 
 io::bar_chart profile_chart(const model_profile& profile, const std::string& path) {

@@ -34,6 +34,8 @@ struct model_profile {
   std::string device{};
   profile_options options{};
   spread program{};                 ///< of the whole program, with fused steps
+  std::size_t fused_steps = 0;      ///< of the program
+  std::string not_captured{};       ///< why it is no graph of the device; empty if it is one
   std::vector<step_times> steps{};  ///< in the order of the program
   double sum = 0;                   ///< of the medians of the steps
 };
