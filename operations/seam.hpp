@@ -3,4 +3,5 @@
 
 // All private headers of the operations that the layer above uses. Not installed.
 
+#include "operations/transfer/fixed_elements.hpp"
 #include "operations/workspace.hpp"

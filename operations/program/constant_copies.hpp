@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,7 +35,8 @@ class constant_copy {
 /// Which copy of a constant it is. Copies of a program on a device that have equal keys have equal
 /// elements.
 struct constant_copy_key {
-  std::size_t offset = 0;  ///< of the constant, in the memory of the constants
+  std::uint32_t block = 0;  ///< of the constant; see `constant_place`
+  std::size_t offset = 0;   ///< of the constant, in this block, in bytes
   /// States the elements that are packed, and their order; empty: it is not packed.
   std::string packing{};
   /// `prepacked_layout::identity`; nothing: it is not prepacked.
@@ -58,7 +60,19 @@ struct constant_copy_request {
   std::function<void(lane_libraries& libraries, const void* source, void* copy)> write{};
 };
 
+class device_constant;
+
+/// The memory of the constants of one program that a copy is made from.
+struct copied_memory {
+  std::shared_ptr<const void> owner{};
+  const std::byte* address = nullptr;       ///< of the block with the constant
+  const device_constant* shared = nullptr;  ///< the constant, if programs share it
+  std::size_t constants_bytes = 0;          ///< of all constants of the program
+};
+
 /// The copies of the constants of one program on one device that executables use. Thread-safe.
+///
+/// Those of a shared constant are the same for all programs that want the same order of it.
 class constant_copies {
  public:
   /// The most bytes of memory of all copies of constants of `bytes`. Steps may want a constant in
@@ -70,18 +84,23 @@ class constant_copies {
 
   /// The copy with this key; nullptr if there is none.
   [[nodiscard]] std::shared_ptr<const constant_copy> find(const constant_copy_key& key) const;
-  /// The copy of one of `constants`; made if there is none. nullptr if all copies would then take
-  /// more than `max_bytes`, or if a `capture_scope` is open, in which nothing may run.
+  /// The copy of a constant in `memory`; made if there is none. nullptr if all copies would then
+  /// take more than `max_bytes`, or if a `capture_scope` is open, in which nothing may run.
   /// @throws error as `written_block`
   [[nodiscard]] std::shared_ptr<const constant_copy> copy(lane_libraries& libraries,
                                                           constant_copy_request request,
-                                                          const block_ref& constants);
+                                                          const copied_memory& memory);
 
  private:
   struct entry {
     std::weak_ptr<const constant_copy> copy{};
     std::size_t bytes = 0;  ///< of the memory that it takes
   };
+  /// Keeps a copy that takes `bytes` of memory. Returns the one that the program uses: another
+  /// thread may have made one. nullptr if there is no room for it.
+  [[nodiscard]] std::shared_ptr<const constant_copy> keep(const constant_copy_key& key,
+                                                          std::shared_ptr<const constant_copy> copy,
+                                                          std::size_t bytes, std::size_t limit);
   /// Whether there is room for another copy that takes `bytes` of memory. The lock is held.
   [[nodiscard]] bool has_room(std::size_t bytes, std::size_t limit) const noexcept;
 

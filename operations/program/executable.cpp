@@ -184,7 +184,7 @@ std::size_t executable::device_bytes() const noexcept {
 
 std::size_t executable::shared_device_bytes() const noexcept {
   const auto owners = static_cast<std::size_t>(constants_.use_count());  // 0 without constants
-  const auto share = owners == 0 ? 0 : (constants_->bytes() + owners - 1) / owners;
+  const auto share = owners == 0 ? 0 : (constants_->share() + owners - 1) / owners;
   const auto shares = capture_ && capture_->has_plans() ? 2 : 1;
   return shares * (share + copied_bytes()) + (capture_ ? capture_->shared_device_bytes() : 0) +
          (stacked_ ? stacked_->shared_device_bytes() : 0);
@@ -212,7 +212,7 @@ void* executable::address(const place& location, std::span<void* const> external
       base = scratch;
       break;
     case place::kind::constant:
-      base = constants_ ? constants_->address() : nullptr;  // all of them may be empty
+      base = constants_ ? constants_->address(location.number) : nullptr;  // all may be empty
       break;
     case place::kind::constant_copy:
       base = copies_[location.number]->address();

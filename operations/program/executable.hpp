@@ -138,7 +138,7 @@ class executable final : public operation_plan {
   struct place {
     enum class kind : std::uint8_t { nowhere, external, scratch, constant, constant_copy };
     kind memory = kind::nowhere;
-    std::uint32_t number = 0;  ///< of the external, the buffer or the copy
+    std::uint32_t number = 0;  ///< of the external, the buffer, the block of constants or the copy
     std::size_t offset = 0;    ///< in bytes
   };
   /// A constant in host memory that an action packs in each run, for the action of a step.

@@ -55,7 +55,7 @@ executable::builder::builder(executable& owner, form& target, const program_grap
       const auto* const constant =
           input ? nullptr : &graph.constants()[root - graph.inputs().size()];
       if (constant != nullptr && constant->on_host) {
-        roots_.back() = {place::kind::constant, 0, constant->offset};
+        roots_.back() = {place::kind::constant, constant->place.block, constant->place.offset};
       }
       continue;
     }

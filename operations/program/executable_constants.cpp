@@ -130,7 +130,7 @@ void executable::copy_operand(form& steps, action& entry, std::size_t number,
     if (packer != nullptr) packer->is_left_out = true;
     if (is_prepacked) entry.prepacked |= std::uint64_t{1} << number;
   };
-  constant_copy_key key{.offset = constant.offset};
+  constant_copy_key key{.block = constant.number, .offset = constant.offset};
   if (packer != nullptr) key.packing = packing->order;
   auto prepacked_key = key;
   if (prepacks) {

@@ -4,7 +4,6 @@
 #include "operations/program/program_graph.hpp"
 
 #include <array>
-#include <span>
 #include <utility>
 
 namespace sluice::operations {
@@ -21,14 +20,14 @@ folded_launches::folded_launches(const folding& folded, const program_graph& gra
     launch new_launch{.name = step.name,
                       .descriptor = inference.descriptor,
                       .call = inference.call,
-                      .offsets = std::vector(count, nowhere),
+                      .places = std::vector<std::optional<constant_place>>(count),
                       .types = std::vector<element_type>(count)};
     for (std::size_t i = 0; i < count; ++i) {
       const bool is_output = i == step.outputs.front();
       const auto value = is_output ? graph.results()[step.first_result].value : step.operands[i];
       if (value == program_graph::none || inference.uses[i].ignored) continue;
-      new_launch.offsets[i] =
-          is_output ? each.offset : *folded.offset_of_value(graph, inferred, value);
+      new_launch.places[i] = is_output ? constant_place{.offset = each.offset}
+                                       : folded.place_of_value(graph, inferred, value);
       new_launch.types[i] = inferred.values[value].layout.type();
     }
     launches_.push_back(std::move(new_launch));
@@ -36,14 +35,14 @@ folded_launches::folded_launches(const folding& folded, const program_graph& gra
 }
 
 template <class Work>
-void folded_launches::for_each(std::byte* memory, const Work& work) const {
+void folded_launches::for_each(std::span<std::byte* const> blocks, const Work& work) const {
   for (const auto& each : launches_) {
     std::array<void*, max_operands> addresses{};
-    for (std::size_t i = 0; i < each.offsets.size(); ++i) {
-      if (each.offsets[i] != nowhere) addresses[i] = memory + each.offsets[i];
+    for (std::size_t i = 0; i < each.places.size(); ++i) {
+      if (const auto& place = each.places[i]) addresses[i] = blocks[place->block] + place->offset;
     }
     naming_step(each.name, [&] {
-      work(each, launch_memory{.addresses = std::span(addresses).first(each.offsets.size()),
+      work(each, launch_memory{.addresses = std::span(addresses).first(each.places.size()),
                                .types = each.types});
     });
   }
@@ -55,14 +54,14 @@ void folded_launches::prepare(lane_libraries& libraries) const {
   }
 }
 
-void folded_launches::compute(std::byte* memory) const {
-  for_each(memory, [](const launch& each, const launch_memory& memory_of_step) {
+void folded_launches::compute(std::span<std::byte* const> blocks) const {
+  for_each(blocks, [](const launch& each, const launch_memory& memory_of_step) {
     each.descriptor->compute(each.call, memory_of_step);
   });
 }
 
-void folded_launches::enqueue(lane_libraries& libraries, std::byte* memory) const {
-  for_each(memory, [&](const launch& each, const launch_memory& memory_of_step) {
+void folded_launches::enqueue(lane_libraries& libraries, std::span<std::byte* const> blocks) const {
+  for_each(blocks, [&](const launch& each, const launch_memory& memory_of_step) {
     each.descriptor->enqueue(libraries, each.call, memory_of_step);
   });
 }

@@ -7,7 +7,8 @@
 #include <sluice/operations/operation.hpp>
 
 #include <cstddef>
-#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,26 +24,26 @@ class folded_launches {
   /// Makes the library objects that they need on a GPU.
   /// @throws error as an operation, with the name of the step
   void prepare(lane_libraries& libraries) const;
-  /// Computes them in the thread of a host stream. The constants are in `memory`.
+  /// Computes them in the thread of a host stream. `blocks` are the addresses of the memory of the
+  /// constants, by `constant_place::block`.
   /// @throws error what a step fails with, with its name
-  void compute(std::byte* memory) const;
+  void compute(std::span<std::byte* const> blocks) const;
   /// Enqueues them on the stream of the libraries, of a GPU, behind the work that brings the
-  /// constants to `memory`.
+  /// constants to `blocks`.
   /// @throws error what a step fails with, with its name
-  void enqueue(lane_libraries& libraries, std::byte* memory) const;
+  void enqueue(lane_libraries& libraries, std::span<std::byte* const> blocks) const;
 
  private:
-  static constexpr std::size_t nowhere = ~std::size_t{0};
-
   struct launch {
     std::string name{};  ///< of the step
     const operation_descriptor* descriptor = nullptr;
     call_storage call{};
-    std::vector<std::size_t> offsets{};  ///< of the operands; `nowhere` for those that are not read
+    /// Of the operands; nothing for those that are not read.
+    std::vector<std::optional<constant_place>> places{};
     std::vector<element_type> types{};
   };
   template <class Work>
-  void for_each(std::byte* memory, const Work& work) const;
+  void for_each(std::span<std::byte* const> blocks, const Work& work) const;
 
   std::vector<launch> launches_;
 };

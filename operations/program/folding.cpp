@@ -48,7 +48,7 @@ bool folds(const program_graph& graph, const program_inference& inferred, const 
   for (std::uint32_t i = 0; i < step.operands.size(); ++i) {
     if (inference.uses[i].packed) return false;
     if (i == output || step.operands[i] == program_graph::none) continue;
-    if (!folded.offset_of_value(graph, inferred, step.operands[i])) return false;
+    if (!folded.place_of_value(graph, inferred, step.operands[i])) return false;
     has_inputs = true;
   }
   const auto bytes = inferred.values[value].spec().bytes();
@@ -65,28 +65,30 @@ std::optional<std::size_t> folding::offset_of(std::uint32_t number) const noexce
   return position->offset;
 }
 
-std::optional<std::size_t> folding::offset_of_value(const program_graph& graph,
-                                                    const program_inference& inferred,
-                                                    std::uint32_t value) const {
+std::optional<constant_place> folding::place_of_value(const program_graph& graph,
+                                                      const program_inference& inferred,
+                                                      std::uint32_t value) const {
   const auto& source = graph.values()[graph.viewed(value)];
-  std::optional<std::size_t> offset;
+  std::optional<constant_place> place;
   if (source.kind == value_kind::constant) {
     const auto& constant = graph.constants()[source.source];
-    if (constant.on_host) offset = constant.offset;
+    if (constant.on_host) place = constant.place;
   } else if (source.kind == value_kind::result) {
-    offset = offset_of(graph.results()[source.source].step);
+    if (const auto offset = offset_of(graph.results()[source.source].step)) {
+      place = constant_place{.offset = *offset};
+    }
   }
-  if (offset) *offset += inferred.values[value].layout.offset();
-  return offset;
+  if (place) place->offset += inferred.values[value].layout.offset();
+  return place;
 }
 
 folding unfolded(const program_graph& graph) {
-  return {.bytes = graph.host_constants_bytes()};
+  return {.bytes = graph.own_constants_bytes()};
 }
 
 folding fold(const program_graph& graph, const program_inference& inferred, device_kind kind) {
   auto folded = unfolded(graph);
-  if (folded.bytes == 0) return folded;
+  if (graph.host_constants_bytes() == 0) return folded;
   const auto limit = folded.bytes + max_folded_bytes;
   double work = 0;
   std::size_t commands = 0;

@@ -12,6 +12,13 @@
 
 namespace sluice::operations {
 
+/// Where a constant in host memory, or the result of a step of constants, is on a device.
+struct constant_place {
+  /// 0: in the block of the program; otherwise the number of a shared constant, plus 1.
+  std::uint32_t block = 0;
+  std::size_t offset = 0;  ///< in this block, in bytes
+};
+
 /// Steps whose operands are all constants in host memory, or results of such steps. They
 /// are computed once, and their results are constants of the executables of a device.
 ///
@@ -19,17 +26,17 @@ namespace sluice::operations {
 struct folding {
   struct step {
     std::uint32_t number = 0;
-    std::size_t offset = 0;  ///< of its result, in the memory of the constants
+    std::size_t offset = 0;  ///< of its result, in the block of the program
   };
   std::vector<step> steps{};  ///< in order
-  std::size_t bytes = 0;      ///< of the constants and the results
+  std::size_t bytes = 0;      ///< of the block of the program, with the results
 
   /// Where the result of a step is; nothing if each run computes it.
   [[nodiscard]] std::optional<std::size_t> offset_of(std::uint32_t number) const noexcept;
   /// Where a value is in the memory of the constants; nothing if it is not there.
-  [[nodiscard]] std::optional<std::size_t> offset_of_value(const detail::program_graph& graph,
-                                                           const program_inference& inferred,
-                                                           std::uint32_t value) const;
+  [[nodiscard]] std::optional<constant_place> place_of_value(const detail::program_graph& graph,
+                                                             const program_inference& inferred,
+                                                             std::uint32_t value) const;
 };
 
 /// Finds these steps. Their results are no outputs and take at most 16 MiB each, and 64 MiB

@@ -37,10 +37,10 @@ class planner_launch final : public detail::deferred {
       : lane_(std::move(lane)), owner_(std::move(owner)) {}
 
   template <class Enqueue>
-  void launch(const block_ref& target, const Enqueue& enqueue) {
+  void launch(std::span<const block_ref> targets, const Enqueue& enqueue) {
     auto& device = stream().device();
     auto recorder = launch_recorder::strict(stream());
-    recorder.use(target, access_kind::write, true);
+    for (const auto& target : targets) recorder.use(target, access_kind::write, true);
     recorder.preflight();
     // As in the envelope: the exit of the process waits for the launch.
     const detail::library_call call(device.id());
@@ -108,24 +108,47 @@ block_ref allocate_beside(device_runtime& runtime, const planner_block& block, s
 
 }  // namespace
 
-block_ref written_block(lane_libraries& libraries, const planner_block& block,
-                        const planner_work& work) {
+lane_libraries& planner_libraries(lane_libraries& libraries) {
+  return libraries.get<planner_lane_of_lane>().owner->libraries;
+}
+
+std::vector<block_ref> planner_blocks(lane_libraries& libraries, std::span<const std::size_t> sizes,
+                                      allocation_tag tag) {
   auto& runtime = libraries.runtime();
-  const auto lane = libraries.get<planner_lane_of_lane>().owner;
-  if (work.prepare) work.prepare(lane->libraries);
-  auto launch = std::make_unique<planner_launch>(lane, work.owner);
-  block_ref target = allocate_beside(runtime, block, lane->stream);
+  const auto stream = planner_libraries(libraries).stream();
+  auto reservation = runtime.reserve_memory(sizes);
+  std::vector<block_ref> blocks;
+  blocks.reserve(sizes.size());
+  for (const auto size : sizes) {
+    blocks.push_back(runtime.allocate_bytes(size, stream, tag, reservation));
+  }
+  return blocks;
+}
+
+void write_blocks(lane_libraries& libraries, std::span<const block_ref> targets,
+                  std::shared_ptr<const void> owner, const std::function<void()>& enqueue) {
+  auto launch = std::make_unique<planner_launch>(libraries.get<planner_lane_of_lane>().owner,
+                                                 std::move(owner));
   const auto end = [&] {
-    detail::runtime_core::of(runtime)->reclaim_later(std::move(launch));
+    detail::runtime_core::of(libraries.runtime())->reclaim_later(std::move(launch));
   };
   try {
-    launch->launch(target, [&] { work.enqueue(lane->libraries, target.address()); });
+    launch->launch(targets, enqueue);
     launch->wait();
   } catch (...) {
     end();
     throw;
   }
   end();
+}
+
+block_ref written_block(lane_libraries& libraries, const planner_block& block,
+                        const planner_work& work) {
+  auto& planner = planner_libraries(libraries);
+  if (work.prepare) work.prepare(planner);
+  block_ref target = allocate_beside(libraries.runtime(), block, planner.stream());
+  write_blocks(libraries, std::span(&target, 1), work.owner,
+               [&] { work.enqueue(planner, target.address()); });
   return target;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace sluice::operations {
 
@@ -32,6 +33,22 @@ struct planner_work {
   /// `nothing_enqueued`, the launch is cancelled.
   std::function<void(lane_libraries&, void*)> enqueue{};
 };
+
+/// The library objects that the planner keeps on a lane, with its stream.
+[[nodiscard]] lane_libraries& planner_libraries(lane_libraries& libraries);
+
+/// Blocks of these sizes, in bytes, on the planner's stream of the lane. A budget grants all of
+/// them or none.
+/// @throws error as an allocation
+[[nodiscard]] std::vector<block_ref> planner_blocks(lane_libraries& libraries,
+                                                    std::span<const std::size_t> sizes,
+                                                    allocation_tag tag);
+
+/// Writes blocks of `planner_blocks` with one launch, and waits for the device, as `written_block`
+/// does. `enqueue` puts the work on the planner's stream, and `owner` owns all that it uses.
+/// @throws error as a launch and `enqueue`
+void write_blocks(lane_libraries& libraries, std::span<const block_ref> targets,
+                  std::shared_ptr<const void> owner, const std::function<void()>& enqueue);
 
 /// Allocates memory that stays as it is once it has been written, and writes it on the planner's
 /// stream of the lane. Waits for the device, so a launch on any stream may read the block

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/program_graph.hpp"
 
+#include "operations/aligned.hpp"
 #include "operations/program/batch_layout.hpp"
 #include "operations/program/stacked_runs.hpp"
 #include "runtime/seam.hpp"
@@ -56,6 +57,8 @@ program_graph::program_graph(const program_graph& source, std::vector<bool> per_
       output_names_(source.output_names_),
       step_names_(source.step_names_),
       host_constants_bytes_(source.host_constants_bytes_),
+      own_constants_bytes_(source.own_constants_bytes_),
+      shared_constants_(source.shared_constants_),
       bytes_(source.bytes_),
       options_(source.options_),
       built_(true) {
@@ -336,19 +339,7 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
     }
     names.push_back("outputs[" + std::to_string(i) + "]");
   }
-  // Each copy is aligned like memory of its own. Constants with the same memory share a copy.
-  std::map<std::pair<const void*, std::size_t>, std::size_t> offsets;
-  for (auto& c : constants_) {
-    if (!c.on_host) continue;
-    const auto [position, is_new] = offsets.try_emplace(
-        std::pair(static_cast<const void*>(c.on_host.data().get()), c.on_host.bytes()),
-        host_constants_bytes_);
-    c.offset = position->second;
-    if (!is_new) continue;
-    const auto end = c.offset + c.on_host.bytes();
-    host_constants_bytes_ = (end + tensor_spec::max_alignment - 1) / tensor_spec::max_alignment *
-                            tensor_spec::max_alignment;
-  }
+  place_constants();
   std::string all_steps;
   for (const auto& s : steps_) {
     if (!all_steps.empty()) all_steps += ", ";
@@ -372,6 +363,31 @@ void program_graph::build(std::vector<std::uint32_t> outputs, const program_opti
   options_ = options;
   bytes_ = count_bytes();
   built_ = true;
+}
+
+void program_graph::place_constants() {
+  using operations::shared_constant;
+  own_constants_bytes_ = 0;
+  host_constants_bytes_ = 0;
+  shared_constants_.clear();
+  // Each copy is aligned like memory of its own. Constants with the same memory share a copy.
+  std::map<std::pair<const void*, std::size_t>, operations::constant_place> places;
+  for (auto& c : constants_) {
+    if (!c.on_host) continue;
+    const auto bytes = c.on_host.bytes();
+    const auto [position, is_new] =
+        places.try_emplace(std::pair(static_cast<const void*>(c.on_host.data().get()), bytes));
+    auto& place = position->second;
+    if (is_new && bytes >= shared_constant::min_bytes) {
+      shared_constants_.push_back(shared_constant::of(c.on_host));
+      place.block = static_cast<std::uint32_t>(shared_constants_.size());
+    } else if (is_new) {
+      place.offset = own_constants_bytes_;
+      own_constants_bytes_ += operations::aligned(bytes);
+    }
+    if (is_new) host_constants_bytes_ += operations::aligned(bytes);
+    c.place = place;
+  }
 }
 
 void program_graph::require_batches(std::size_t max_in_batch) const {

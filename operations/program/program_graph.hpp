@@ -62,10 +62,10 @@ class program_graph {
     std::uint32_t value = 0;
   };
   struct constant {
-    std::string name{};      ///< its own, or that of the first operand that it is: "mel.a"
-    tensor on_device{};      ///< or
-    host_tensor on_host{};   ///< which each device gets a copy of
-    std::size_t offset = 0;  ///< in the memory of these copies, in bytes
+    std::string name{};     ///< its own, or that of the first operand that it is: "mel.a"
+    tensor on_device{};     ///< or
+    host_tensor on_host{};  ///< which each device gets a copy of
+    operations::constant_place place{};  ///< of this copy
     [[nodiscard]] tensor_spec spec() const;
   };
 
@@ -115,6 +115,13 @@ class program_graph {
   }
   /// The size of these copies, in bytes.
   [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
+  /// The size of those of them that lie together in the block of the program, in bytes.
+  [[nodiscard]] std::size_t own_constants_bytes() const noexcept { return own_constants_bytes_; }
+  /// The others, which programs share, in the order of their blocks.
+  [[nodiscard]] std::span<const std::shared_ptr<const operations::shared_constant>>
+  shared_constants() const noexcept {
+    return shared_constants_;
+  }
   /// The size of a built program in host memory, with its constants there, in bytes.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::string text() const;
@@ -181,6 +188,8 @@ class program_graph {
   /// Adds up what is counted as `bytes`.
   [[nodiscard]] std::size_t count_bytes() const noexcept;
   void require_open() const;
+  /// Gives each constant in host memory a place on a device.
+  void place_constants();
   [[nodiscard]] std::uint32_t add(value new_value);
   /// Within an `addition`. Returns the values of its outputs.
   [[nodiscard]] std::vector<std::uint32_t> add(step new_step);
@@ -205,6 +214,8 @@ class program_graph {
   std::vector<std::string> output_names_;
   std::shared_ptr<const std::string> step_names_;
   std::size_t host_constants_bytes_ = 0;
+  std::size_t own_constants_bytes_ = 0;
+  std::vector<std::shared_ptr<const operations::shared_constant>> shared_constants_;
   std::size_t bytes_ = 0;
   program_options options_;
   bool built_ = false;

@@ -374,7 +374,7 @@ std::unique_ptr<detail::launch_continuation> program_request::launch(
     return nullptr;
   }
   // The client that has its reply shares its memory with nobody, neither the constants of a program
-  // that it has dropped. The plan, which the launch keeps, holds no memory of them.
+  // that it has dropped. The plan, which the launch keeps, holds none that the client may write.
   outputs_.clear();
   drop_program();
   return detail::launch_request(std::move(reply_), std::move(outputs), envelope, lane,

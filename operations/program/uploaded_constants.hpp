@@ -3,6 +3,7 @@
 
 #include "operations/program/constant_copies.hpp"
 #include "operations/program/folding.hpp"
+#include "operations/program/shared_constant.hpp"
 
 #include <sluice/operations/lane_libraries.hpp>
 #include <sluice/runtime/device_runtime.hpp>
@@ -14,7 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
+#include <vector>
 
 namespace sluice::detail {
 class program_graph;
@@ -22,21 +23,27 @@ class program_graph;
 
 namespace sluice::operations {
 
-/// Copies of those constants of a program that lie in host memory, and the results of the
-/// steps that depend on nothing else, in one block of a device. Nobody writes them, so launches
-/// that own this object need not record them.
+/// Those constants of a program that lie in host memory, and the results of the steps that depend
+/// on nothing else, on a device: the large constants as other programs share them, all others in
+/// one block. Nobody writes them, so launches that own this object need not record them.
 class uploaded_constants {
  public:
-  /// Allocates memory, brings the constants there and computes the steps `folded`, as one launch on
-  /// a stream that the lane keeps for this. Waits for the device.
+  /// Allocates the block of the program, brings the small constants there and computes the steps
+  /// `folded`, as one launch on a stream that the lane keeps for this. Waits for the device.
+  /// @param shared the shared constants of the program, in order
   /// @param spare_sizes see `planner_block`
   /// @throws error as an allocation, a transfer and a step
   uploaded_constants(const detail::program_graph& graph, const program_inference& inferred,
-                     const folding& folded, lane_libraries& libraries,
-                     std::span<const std::size_t> spare_sizes);
+                     const folding& folded,
+                     std::vector<std::shared_ptr<const device_constant>> shared,
+                     lane_libraries& libraries, std::span<const std::size_t> spare_sizes);
 
-  [[nodiscard]] void* address() const noexcept { return block_.address(); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return block_.bytes(); }
+  /// Where the memory of the constants is, by `constant_place::block`; nullptr for an empty one.
+  [[nodiscard]] void* address(std::uint32_t block) const noexcept { return addresses_[block]; }
+  /// The size of all of them, in bytes.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+  /// The share of this program, in bytes, in the memory of the device that they take.
+  [[nodiscard]] std::size_t share() const noexcept;
   /// The steps whose results are there.
   [[nodiscard]] const folding& folded() const noexcept { return folded_; }
   /// A copy of a constant in another order; nullptr if there is none.
@@ -47,13 +54,13 @@ class uploaded_constants {
   /// `constant_copies::copy` states.
   /// @throws error as `constant_copies::copy`
   [[nodiscard]] std::shared_ptr<const constant_copy> copy(lane_libraries& libraries,
-                                                          constant_copy_request request) const {
-    return copies_.copy(libraries, std::move(request), block_);
-  }
+                                                          constant_copy_request request) const;
 
  private:
   folding folded_;
-  block_ref block_;
+  std::vector<std::shared_ptr<const device_constant>> shared_;
+  block_ref block_;                    // empty if nothing lies there
+  std::vector<std::byte*> addresses_;  // that of the block, then those of the shared constants
   mutable constant_copies copies_;
 };
 

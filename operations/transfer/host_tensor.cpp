@@ -4,19 +4,39 @@
 #include "operations/elementwise/layouts.hpp"
 #include "operations/elementwise/map_calls.hpp"
 #include "operations/elementwise/map_functions.hpp"
+#include "operations/transfer/fixed_elements.hpp"
 
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/device_runtime.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <new>
 
 namespace sluice {
 namespace {
 
-// The alignment of new elements: that of a cache line.
-constexpr std::align_val_t alignment{64};
+// The alignment of new elements: that of memory of a device, so that a host device computes with
+// constants where they are.
+constexpr std::align_val_t alignment{tensor_spec::max_alignment};
+
+/// Frees the memory of elements, and knows whether they will be written.
+class element_memory {
+ public:
+  element_memory() noexcept = default;
+  element_memory(const element_memory&) noexcept {}
+  element_memory& operator=(const element_memory&) = delete;
+  ~element_memory() = default;
+
+  void operator()(void* elements) const noexcept { ::operator delete(elements, alignment); }
+  void fix() noexcept { is_fixed_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_fixed() const noexcept { return is_fixed_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> is_fixed_{false};
+};
 
 [[noreturn]] void refuse_count(const extents& shape, std::size_t count) {
   throw error(errc::invalid_argument, "shape: " + to_string(shape) + " does not have " +
@@ -27,9 +47,7 @@ constexpr std::align_val_t alignment{64};
 
 host_tensor::host_tensor(element_type type, const extents& shape)
     : type_(type), shape_(shape), size_(tensor_spec::row_major(type, shape).size()) {
-  data_ = {::operator new(bytes(), alignment), [](void* p) {
-             ::operator delete(p, alignment);
-           }};
+  data_ = {::operator new(bytes(), alignment), element_memory()};
 }
 
 host_tensor::host_tensor(element_type type, const extents& shape, std::size_t count,
@@ -46,6 +64,21 @@ host_tensor host_tensor::pinned(device_runtime& runtime, element_type type, cons
   const auto spec = tensor_spec::row_major(type, shape);
   return {type, shape, spec.size(), runtime.allocate_pinned(spec.bytes())};
 }
+
+namespace detail {
+
+void fixed_elements::fix(const host_tensor& elements) noexcept {
+  const auto memory = elements.data();
+  if (auto* const owner = std::get_deleter<element_memory>(memory)) owner->fix();
+}
+
+bool fixed_elements::are_fixed(const host_tensor& elements) noexcept {
+  const auto memory = elements.data();
+  const auto* const owner = std::get_deleter<element_memory>(memory);
+  return owner != nullptr && owner->is_fixed();
+}
+
+}  // namespace detail
 
 host_tensor::host_tensor(const std::vector<bool>& values, const extents& shape)
     : host_tensor(element_type::boolean, shape) {

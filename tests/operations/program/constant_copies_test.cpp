@@ -139,7 +139,7 @@ class single_constant_copies : public constant_copies {
             }};
   }
   copy_ref copy(const operations::constant_copy_request& request) {
-    return copies_.copy(libraries(), request, constants_);
+    return copies_.copy(libraries(), request, memory());
   }
   /// Makes the copies at once: both are written at the same time.
   std::pair<copy_ref, copy_ref> copy_on_two_lanes(const std::string& one_order,
@@ -153,9 +153,14 @@ class single_constant_copies : public constant_copies {
     const auto other_stream = runtime().create_stream();
     lane_libraries other_libraries(runtime(), other_stream.ref());
     std::thread lane([&] { one = copy(request_of(one_order, bytes, write)); });
-    auto other = copies_.copy(other_libraries, request_of(other_order, bytes, write), constants_);
+    auto other = copies_.copy(other_libraries, request_of(other_order, bytes, write), memory());
     lane.join();
     return {one, other};
+  }
+  [[nodiscard]] operations::copied_memory memory() const {
+    return {.owner = std::make_shared<const block_ref>(constants_),
+            .address = static_cast<const std::byte*>(constants_.address()),
+            .constants_bytes = constants_.bytes()};
   }
   lane_libraries& libraries() {
     if (!libraries_) libraries_ = std::make_unique<lane_libraries>(runtime(), stream());
