@@ -145,7 +145,7 @@ graph_import::graph_import(const model_file& file, step_scope& scope,
       input_names_(std::move(input_names)),
       opsets_(read_opsets(file.message().opset_import())),
       refused_(refused),
-      precision_(scope, precision) {}
+      precision_(scope, file.derived(), precision) {}
 
 results graph_import::import_model(std::map<std::string, value> inputs) {
   if (const auto version = file_.message().ir_version(); version > newest_format) {

@@ -3,6 +3,7 @@
 
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
 #include <complex>
 #include <string>
 #include <type_traits>
@@ -82,18 +83,22 @@ std::vector<std::int64_t> integers_in(const host_tensor& x) {
 }
 
 std::vector<double> reals_in(const host_tensor& x) {
+  return reals_in(x, 0, x.size());
+}
+
+std::vector<double> reals_in(const host_tensor& x, std::size_t first, std::size_t count) {
   return with_type(x.type(), [&](auto type) -> std::vector<double> {
     using T = decltype(type);
     if constexpr (std::is_arithmetic_v<T> || is_short_real<T>) {
-      std::vector<double> numbers;
-      numbers.reserve(x.size());
-      for (const auto number : x.values<T>()) {
+      const auto elements = x.values<T>().subspan(first, count);
+      std::vector<double> numbers(count);
+      std::transform(elements.begin(), elements.end(), numbers.begin(), [](T number) {
         if constexpr (is_short_real<T>) {
-          numbers.push_back(static_cast<float>(number));
+          return static_cast<double>(static_cast<float>(number));
         } else {
-          numbers.push_back(static_cast<double>(number));
+          return static_cast<double>(number);
         }
-      }
+      });
       return numbers;
     } else {
       throw error(errc::invalid_argument, "complex numbers instead of real ones");

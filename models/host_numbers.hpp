@@ -3,6 +3,7 @@
 
 #include <sluice/operations/host_tensor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,7 +14,12 @@ namespace sluice::models {
 [[nodiscard]] std::vector<std::int64_t> integers_in(const host_tensor& x);
 /// The elements of a tensor of real numbers, integers or booleans.
 /// @throws error `invalid_argument` if they are complex
+///@{
 [[nodiscard]] std::vector<double> reals_in(const host_tensor& x);
+/// Those of `count` elements, beginning with `first`.
+[[nodiscard]] std::vector<double> reals_in(const host_tensor& x, std::size_t first,
+                                           std::size_t count);
+///@}
 /// A number in this type, without dimensions.
 /// @throws error `unsupported` if the type is complex
 [[nodiscard]] host_tensor number_of_type(element_type type, double number);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model_file.hpp"
 #include "models/model_import.hpp"
+#include "models/model_reader.hpp"
 
 #include <sluice/models/model.hpp>
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <utility>
 
 namespace sluice {
@@ -59,26 +58,19 @@ auto with_name(const std::string& model, const Work& work) {
 model::model(std::shared_ptr<const models::model_file> file) noexcept : file_(std::move(file)) {}
 
 model model::open(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
   return with_typed_errors(path.string(), [&] {
-    onnx::ModelProto message;
-    if (!stream || !message.ParseFromIstream(&stream)) {
-      throw invalid_argument(path.string(),
-                             stream.is_open() ? "is not a model" : "cannot be opened");
-    }
-    return model(std::make_shared<const models::model_file>(std::move(message), path.string(),
+    auto contents = models::read_model(path);
+    if (!contents) throw invalid_argument(path.string(), "is not a model");
+    return model(std::make_shared<const models::model_file>(std::move(*contents), path.string(),
                                                             path.parent_path()));
   });
 }
 
 model model::parse(std::span<const std::byte> bytes, std::string name) {
   return with_typed_errors(name, [&] {
-    onnx::ModelProto message;
-    if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
-        !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      throw invalid_argument(name, "is not a model");
-    }
-    return model(std::make_shared<const models::model_file>(std::move(message), name));
+    auto contents = models::read_model(bytes);
+    if (!contents) throw invalid_argument(name, "is not a model");
+    return model(std::make_shared<const models::model_file>(std::move(*contents), name));
   });
 }
 
@@ -93,8 +85,10 @@ model_program model::program_for(const std::map<std::string, tensor_spec>& specs
                                  const std::map<std::string, host_tensor>& values,
                                  const model_options& options) const {
   return with_name(file_->name(), [&] {
+    file_->derived().drop_unused();
     auto compiled =
         models::model_import(*file_, specs, values, options.optimize).make_program(options);
+    file_->derived().drop_unused();  // those between two others
     compiled.batching.reason = printable(std::move(compiled.batching.reason));
     return compiled;
   });

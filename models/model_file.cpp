@@ -3,6 +3,7 @@
 
 #include "models/element_types.hpp"
 #include "models/tensor_reader.hpp"
+#include "operations/seam.hpp"
 
 #include <set>
 
@@ -52,10 +53,15 @@ model_value read_declaration(const onnx::ValueInfoProto& message) {
 
 }  // namespace
 
-model_file::model_file(onnx::ModelProto message, std::string name,
+model_file::model_file(model_contents contents, std::string name,
                        std::optional<std::filesystem::path> folder)
-    : message_(std::move(message)), name_(std::move(name)), folder_(std::move(folder)) {
+    : message_(std::move(contents.message)), name_(std::move(name)), folder_(std::move(folder)) {
   if (!message_.has_graph()) throw invalid_argument(name_, "is not a model, or has no graph");
+  for (std::size_t i = 0; i < contents.raw_data.size(); ++i) {
+    if (!contents.raw_data[i]) continue;
+    detail::fixed_elements::fix(contents.raw_data[i]);
+    constants_.emplace(&graph().initializer(static_cast<int>(i)), std::move(contents.raw_data[i]));
+  }
   std::set<std::string_view> initialized;
   for (const auto& tensor : graph().initializer()) initialized.insert(tensor.name());
   for (const auto& input : graph().input()) {
@@ -89,7 +95,10 @@ void model_file::require_tensor(std::size_t input) const {
 host_tensor model_file::constant(const onnx::TensorProto& tensor) const {
   const std::lock_guard lock(mutex_);
   auto& elements = constants_[&tensor];
-  if (!elements) elements = read_tensor(tensor, folder_);
+  if (!elements) {
+    elements = read_tensor(tensor, folder_);
+    detail::fixed_elements::fix(elements);
+  }
   return elements;
 }
 

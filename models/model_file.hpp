@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/derived_constants.hpp"
 #include "models/host_evaluation.hpp"
 #include "models/messages.hpp"
+#include "models/model_reader.hpp"
 
 #include <sluice/models/model.hpp>
 #include <sluice/operations/host_tensor.hpp>
@@ -27,7 +29,7 @@ class model_file {
  public:
   /// `folder` may have files with elements of constants.
   /// @throws error `invalid_argument` if the message is not a model
-  model_file(onnx::ModelProto message, std::string name,
+  model_file(model_contents contents, std::string name,
              std::optional<std::filesystem::path> folder = {});
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -46,9 +48,12 @@ class model_file {
   /// @throws error `unsupported` with the name of an input, by number, if it is declared as
   /// something else than a tensor of a type that sluice has
   void require_tensor(std::size_t input) const;
-  /// The elements of a constant of this model, read once and shared by its programs.
+  /// The elements of a constant of this model, read once and shared by its programs. Nobody writes
+  /// them.
   /// @throws error as `read_tensor`
   [[nodiscard]] host_tensor constant(const onnx::TensorProto& tensor) const;
+  /// The constants that imports compute from those of this model.
+  [[nodiscard]] derived_constants& derived() const noexcept { return derived_; }
   /// Computes constants.
   [[nodiscard]] host_evaluation& evaluation() const noexcept { return evaluation_; }
 
@@ -63,6 +68,7 @@ class model_file {
   std::map<const onnx::FunctionProto*, std::deque<onnx::AttributeProto>> defaults_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<const onnx::TensorProto*, host_tensor> constants_;
+  mutable derived_constants derived_;
   mutable host_evaluation evaluation_;
 };
 

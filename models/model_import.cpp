@@ -123,7 +123,7 @@ model_program model_import::make_program(const model_options& options) && {
 std::vector<model_optimization> model_import::optimize(const std::vector<value>& outputs) {
   if (!scope_.optimizes()) return {};
   auto all = scope_.optimizations();
-  for (auto& done : models::optimize(scope_.graph(), numbers_of(outputs))) {
+  for (auto& done : models::optimize(scope_.graph(), file_.derived(), numbers_of(outputs))) {
     all.push_back(std::move(done));
   }
   return all;

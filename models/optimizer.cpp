@@ -152,9 +152,9 @@ bool is_rounded(double number, double exact, element_type type) {
   return std::abs(number - exact) <= 2 * unit * std::abs(exact);
 }
 
-std::vector<model_optimization> optimize(step_graph& graph,
+std::vector<model_optimization> optimize(step_graph& graph, derived_constants& derived,
                                          std::span<const step_graph::number> outputs) {
-  optimizer state(graph);
+  optimizer state(graph, derived);
   for (const auto step : graph.count_uses(outputs)) state.log("unused", step);
   share_steps(state);
   for (const auto& rule : optimization_rules()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/derived_constants.hpp"
 #include "models/element_types.hpp"
 #include "models/recorded_operation.hpp"
 #include "models/step_graph.hpp"
@@ -31,10 +32,13 @@ class optimizer {
  public:
   using number = step_graph::number;
 
-  explicit optimizer(step_graph& graph) noexcept : graph_(graph) {}
+  optimizer(step_graph& graph, derived_constants& derived) noexcept
+      : graph_(graph), derived_(derived) {}
 
   [[nodiscard]] step_graph& graph() noexcept { return graph_; }
   [[nodiscard]] const step_graph& graph() const noexcept { return graph_; }
+  /// The constants that imports of this model compute.
+  [[nodiscard]] derived_constants& derived() noexcept { return derived_; }
 
   /// The operation of a step, if it is of this type; otherwise nullptr.
   template <class Operation>
@@ -110,6 +114,7 @@ class optimizer {
   [[nodiscard]] std::optional<step_facts> facts_of(const recorded_operation& operation) const;
 
   step_graph& graph_;
+  derived_constants& derived_;
   std::vector<model_optimization> done_;
   std::size_t elements_ = 0;
 };
@@ -118,7 +123,7 @@ class optimizer {
 [[nodiscard]] bool is_rounded(double number, double exact, element_type type);
 
 /// Optimises a graph with these outputs. Returns what has been done.
-std::vector<model_optimization> optimize(step_graph& graph,
+std::vector<model_optimization> optimize(step_graph& graph, derived_constants& derived,
                                          std::span<const step_graph::number> outputs);
 
 }  // namespace sluice::models

@@ -165,8 +165,9 @@ bool keeps_digits(const host_tensor& x, element_type type, bool is_divisor) {
 
 }  // namespace
 
-precision_import::precision_import(step_scope& scope, model_precision precision)
-    : scope_(scope), precision_(precision), type_(narrow_type(precision)) {}
+precision_import::precision_import(step_scope& scope, derived_constants& derived,
+                                   model_precision precision)
+    : scope_(scope), derived_(derived), precision_(precision), type_(narrow_type(precision)) {}
 
 math_mode precision_import::math(std::string_view op_type) const noexcept {
   if (precision_ != model_precision::tf32) return math_mode::f32;
@@ -265,8 +266,13 @@ value precision_import::narrowed(const value& x) {
 value precision_import::converted(conversions& known, const value& x, element_type type) {
   const auto found = known.find(x.identity());
   if (found != known.end()) return found->second.converted;
-  const auto y =
-      x.known() ? value(scope_, x.known().to(type)) : scope_.add(cast{.x = x, .type = type});
+  const auto convert = [&] {
+    return x.known().to(type);
+  };
+  const auto y = x.known()
+                     ? value(scope_, derived_.find_or_make(
+                                         x.known(), "as " + std::string(to_string(type)), convert))
+                     : scope_.add(cast{.x = x, .type = type});
   y.add_sources(x.sources());
   known.emplace(x.identity(), conversion{x, y});
   return y;

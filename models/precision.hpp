@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/derived_constants.hpp"
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
@@ -21,7 +22,7 @@ namespace sluice::models {
 class precision_import {
  public:
   /// @throws error `invalid_argument` if `precision` is no enumerator
-  precision_import(step_scope& scope, model_precision precision);
+  precision_import(step_scope& scope, derived_constants& derived, model_precision precision);
 
   /// How the products of an operator are computed.
   [[nodiscard]] math_mode math(std::string_view op_type) const noexcept;
@@ -62,6 +63,7 @@ class precision_import {
   [[nodiscard]] value converted(conversions& known, const value& x, element_type type);
 
   step_scope& scope_;
+  derived_constants& derived_;
   model_precision precision_;
   std::optional<element_type> type_;  // of narrow values
   std::unordered_map<const void*, value> narrow_;

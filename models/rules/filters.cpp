@@ -9,6 +9,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -58,25 +62,52 @@ known_filters filters_of(const optimizer& state, const operand& w) {
   return {state.constant_of(*source), order};
 }
 
-/// Elements in row-major order of other dimensions.
-std::vector<double> permuted(const std::vector<double>& elements, const extents& shape,
-                             const extents& order) {
+/// The extents of a shape in another order of dimensions.
+extents in_order(const extents& shape, const extents& order) {
+  extents result;
+  for (const auto dimension : order) result.push_back(shape[static_cast<std::size_t>(dimension)]);
+  return result;
+}
+
+/// Elements of type `T` in row-major order of other dimensions.
+template <class T>
+void permute(const std::byte* source, const extents& shape, const extents& order,
+             std::byte* target) {
   const auto rank = order.size();
-  std::vector<std::size_t> strides(rank, 1);  // of the dimensions of `elements`
+  std::vector<std::size_t> strides(rank, sizeof(T));  // of the dimensions of the source, in bytes
   for (auto i = rank; i-- > 1;) strides[i - 1] = strides[i] * static_cast<std::size_t>(shape[i]);
-  std::vector<double> result;
-  result.reserve(elements.size());
-  std::vector<std::int64_t> index(rank);  // in `order`
-  for (std::size_t n = 0; n < elements.size(); ++n) {
-    std::size_t position = 0;
-    for (std::size_t i = 0; i < rank; ++i) {
-      position += static_cast<std::size_t>(index[i]) * strides[static_cast<std::size_t>(order[i])];
-    }
-    result.push_back(elements[position]);
+  const auto target_shape = in_order(shape, order);
+  const auto count = tensor_spec::row_major(element_type::u8, shape).size();
+  std::vector<std::int64_t> index(rank);  // in the target
+  for (std::size_t n = 0; n < count; ++n, target += sizeof(T)) {
+    std::memcpy(target, source, sizeof(T));
     for (auto i = rank; i-- > 0;) {
-      if (++index[i] < shape[static_cast<std::size_t>(order[i])]) break;
+      const auto stride = strides[static_cast<std::size_t>(order[i])];
+      source += stride;
+      if (++index[i] < target_shape[i]) break;
+      source -= stride * static_cast<std::size_t>(target_shape[i]);
       index[i] = 0;
     }
+  }
+}
+host_tensor permuted(const host_tensor& elements, const extents& order) {
+  const auto& shape = elements.shape();
+  host_tensor result(elements.type(), in_order(shape, order));
+  const auto* const source = static_cast<const std::byte*>(elements.data().get());
+  auto* const target = static_cast<std::byte*>(result.data().get());
+  switch (size_of(elements.type())) {
+    case 1:
+      permute<std::uint8_t>(source, shape, order, target);
+      break;
+    case 2:
+      permute<std::uint16_t>(source, shape, order, target);
+      break;
+    case 4:
+      permute<std::uint32_t>(source, shape, order, target);
+      break;
+    default:
+      permute<std::uint64_t>(source, shape, order, target);
+      break;
   }
   return result;
 }
@@ -92,54 +123,134 @@ const Operation* plain_convolution(const optimizer& state, number value,
   return state.maker<Operation>(value, steps);
 }
 
-/// The filters times the factors of the channels that they make.
+/// The factors of filters, one after the other as the filters lie in memory.
 template <class Operation>
-std::vector<double> scaled_filters(std::vector<double> elements, const extents& shape,
-                                   std::int64_t groups, const std::vector<double>& factors) {
-  const auto first = static_cast<std::size_t>(shape[0]);
-  const auto second = static_cast<std::size_t>(shape[1]);
-  const auto taps = elements.size() / std::max<std::size_t>(first * second, 1);
-  const auto inputs_of_group = first / static_cast<std::size_t>(groups);
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    auto channel = i / taps / second;
-    if constexpr (is_transposed<Operation>) {
-      channel = channel / inputs_of_group * second + i / taps % second;
+class filter_factors {
+ public:
+  /// `order` is that of the dimensions in memory.
+  filter_factors(const extents& shape, const extents& order, std::int64_t groups,
+                 const std::vector<double>& factors)
+      : second_(shape[1]), inputs_of_group_(shape[0] / groups), factors_(factors) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (order[i] == 0) first_position_ = i;
+      if (order[i] == 1) second_position_ = i;
     }
-    elements[i] *= factors[channel];
+    extents_in_memory_ = in_order(shape, order);
+    // Neighbours in memory have one channel, up to a dimension on which it depends.
+    const auto last =
+        is_transposed<Operation> ? std::max(first_position_, second_position_) : first_position_;
+    outer_ = last + 1;
+    for (auto i = outer_; i < order.size(); ++i) {
+      run_ *= static_cast<std::size_t>(extents_in_memory_[i]);
+    }
+    index_.resize(outer_);
+    left_ = run_;
   }
-  return elements;
-}
+  /// Multiplies the numbers that follow.
+  void multiply(std::span<double> numbers) {
+    for (std::size_t i = 0; i < numbers.size();) {
+      const auto end = i + std::min(left_, numbers.size() - i);
+      left_ -= end - i;
+      const auto factor = factors_[channel()];
+      for (; i < end; ++i) numbers[i] *= factor;
+      if (left_ == 0) advance();
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t channel() const {
+    const auto first = index_[first_position_];
+    if constexpr (is_transposed<Operation>) {
+      return static_cast<std::size_t>(first / inputs_of_group_ * second_ +
+                                      index_[second_position_]);
+    } else {
+      return static_cast<std::size_t>(first);
+    }
+  }
+  void advance() {
+    left_ = run_;
+    for (auto i = outer_; i-- > 0;) {
+      if (++index_[i] < extents_in_memory_[i]) return;
+      index_[i] = 0;
+    }
+  }
+
+  std::int64_t second_;
+  std::int64_t inputs_of_group_;
+  const std::vector<double>& factors_;
+  extents extents_in_memory_{};
+  std::size_t first_position_ = 0;
+  std::size_t second_position_ = 0;
+  std::size_t outer_ = 0;  // the number of dimensions of `index_`
+  std::size_t run_ = 1;
+  std::size_t left_ = 0;  // of the run
+  std::vector<std::int64_t> index_;
+};
 
 /// Whether no finite number becomes infinite in a type.
-bool fit(const std::vector<double>& numbers, element_type type) {
+bool fit(std::span<const double> numbers, element_type type) {
   const auto largest = range_of(type).largest;
   return std::all_of(numbers.begin(), numbers.end(),
                      [&](double x) { return !std::isfinite(x) || std::abs(x) <= largest; });
 }
-/// Whether the numbers times a factor still have all their bits, as far as they count: the largest
-/// is no denormal number.
-bool keep_bits(const std::vector<double>& numbers, element_type type) {
-  double largest = 0;
-  for (const auto x : numbers) largest = std::max(largest, std::abs(x));
-  return largest == 0 || largest >= range_of(type).smallest;
-}
 
-/// Filters in the place of `w`, which lie as these do.
+/// Filters in the place of `w`, which lie as these do; `elements` are in the order of memory.
 std::optional<operand> placed_filters(optimizer& state, number w, const extents& order,
-                                      std::vector<double> elements, const std::string& name) {
+                                      host_tensor elements, const std::string& name) {
   auto& graph = state.graph();
-  const auto shape = graph.spec(w).shape;
-  const auto type = graph.spec(w).type;
-  if (order.size() == 0) {
-    return operand_of(graph.add_constant(name, host_tensor(std::move(elements), shape).to(type)));
-  }
-  extents packed;
-  for (const auto dimension : order) packed.push_back(shape[static_cast<std::size_t>(dimension)]);
-  const auto constant =
-      graph.add_constant(name, host_tensor(permuted(elements, shape, order), packed).to(type));
+  const auto constant = graph.add_constant(name, std::move(elements));
+  if (order.size() == 0) return operand_of(constant);
   const auto back = graph.view_of(w).what;
   const auto view = state.view(constant, back);
   return view ? std::optional(operand_of(*view)) : std::nullopt;
+}
+
+/// Filters of this shape times the factors of the channels that they make. `order` is that of their
+/// dimensions in memory. No tensor if a number becomes infinite, or the largest of them is a
+/// denormal number, which has lost bits.
+template <class Operation>
+host_tensor scaled_in_order(const host_tensor& filters, const extents& shape, const extents& order,
+                            std::int64_t groups, const std::vector<double>& factors) {
+  constexpr std::size_t block = std::size_t{1} << 14U;  // f64 in the cache
+  const auto type = filters.type();
+  host_tensor result(type, in_order(shape, order));
+  auto* target = static_cast<std::byte*>(result.data().get());
+  filter_factors<Operation> factors_in_memory(shape, order, groups, factors);
+  double largest = 0;
+  for (std::size_t first = 0; first < filters.size(); first += block) {
+    auto numbers = reals_in(filters, first, std::min(block, filters.size() - first));
+    factors_in_memory.multiply(numbers);
+    if (!fit(numbers, type)) return {};
+    for (const auto x : numbers) largest = std::max(largest, std::abs(x));
+    const auto rounded = host_tensor(std::move(numbers)).to(type);
+    std::memcpy(target, rounded.data().get(), rounded.bytes());
+    target += rounded.bytes();
+  }
+  return largest == 0 || largest >= range_of(type).smallest ? result : host_tensor();
+}
+
+/// The filters `w` times the factors of the channels that they make, in the order of their
+/// dimensions in memory. Another program of the model may have computed them. No tensor if they
+/// do not fit.
+template <class Operation>
+host_tensor scaled_elements(optimizer& state, number w, std::int64_t groups,
+                            const known_filters& filters, const std::vector<double>& factors) {
+  const auto& spec = state.graph().spec(w);
+  const auto& shape = spec.shape;
+  const auto make = [&]() -> host_tensor {
+    extents order(filters.has_order ? filters.order : extents());
+    for (std::int64_t i = 0; order.size() < shape.size(); ++i) order.push_back(i);
+    auto scaled = scaled_in_order<Operation>(*filters.elements, shape, order, groups, factors);
+    if (!scaled || filters.has_order || filters.order.size() == 0) return scaled;
+    return permuted(scaled, filters.order);
+  };
+  std::string derivation = is_transposed<Operation> ? "transposed filters " : "filters ";
+  derivation += to_string(shape) + to_string(filters.order) +
+                (filters.has_order ? " from it " : " ") + std::to_string(groups) + ' ' +
+                std::string(to_string(spec.type)) + " times ";
+  derivation.append(reinterpret_cast<const char*>(factors.data()),
+                    factors.size() * sizeof(factors.front()));
+  return state.derived().find_or_make(*filters.elements, derivation, make);
 }
 
 template <class Operation>
@@ -158,16 +269,13 @@ bool scale(optimizer& state, number value, std::size_t step, const std::vector<d
   for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * factors[i] + summands[i];
   if (!fit(bias, type)) return false;
   if (std::any_of(factors.begin(), factors.end(), [](double factor) { return factor != 1; })) {
-    const auto [elements, order, has_order] = filters_of(state, found->w);
-    if (!state.take_elements(elements->size())) return false;
-    auto numbers = reals_in(*elements);
-    if (has_order) numbers = permuted(numbers, elements->shape(), inverse(order));
-    numbers =
-        scaled_filters<Operation>(std::move(numbers), graph.spec(w).shape, scaled.groups, factors);
-    if (!fit(numbers, type) || !keep_bits(numbers, type)) return false;
-    const auto filters = placed_filters(state, w, order, std::move(numbers), name + ".w");
-    if (!filters) return false;
-    scaled.w = *filters;
+    const auto filters = filters_of(state, found->w);
+    if (!state.take_elements(filters.elements->size())) return false;
+    auto elements = scaled_elements<Operation>(state, w, scaled.groups, filters, factors);
+    if (!elements) return false;
+    const auto placed = placed_filters(state, w, filters.order, std::move(elements), name + ".w");
+    if (!placed) return false;
+    scaled.w = *placed;
   }
   scaled.bias = operand_of(graph.add_constant(
       name + ".bias",
