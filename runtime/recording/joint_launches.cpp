@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace sluice::detail {
 
@@ -16,7 +17,7 @@ void recorder_state::expect(std::size_t launches, std::size_t uses) {
 
 void recorder_state::begin_next() {
   joint_launches_.push_back(
-      {static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false, nullptr});
+      {static_cast<std::uint32_t>(joint_uses_.size()), 0, {}, false, false, no_list, nullptr});
 }
 
 std::span<recorder_state::joint_use> recorder_state::uses_of(std::size_t i) noexcept {
@@ -36,6 +37,7 @@ bool recorder_state::is_refused(std::size_t i) const noexcept {
 
 void recorder_state::relate_joint_launches() {
   joint_dependencies_.clear();
+  long_dependencies_.clear();
   for (auto& u : uses_) {
     u.users = 0;
     u.writer = recorded_use::no_launch;
@@ -58,7 +60,25 @@ void recorder_state::relate_joint_launches() {
       }
       if (u.access != access_kind::read) use->writer = i;
     }
+    keep_dependencies_of(joint_launches_[i]);
   }
+}
+
+void recorder_state::keep_dependencies_of(joint_launch& launch) {
+  constexpr std::size_t most_inline = 8;  // of `dependency_points`
+  const std::size_t first = launch.first_dependency;
+  if (joint_dependencies_.size() - first <= most_inline) return;
+  // Several blocks written by one launch yield the same point.
+  auto* const begin = joint_dependencies_.begin() + first;
+  std::sort(begin, joint_dependencies_.end(), [](timeline_point a, timeline_point b) {
+    return a.stream != b.stream ? a.stream < b.stream : a.ticket < b.ticket;
+  });
+  const auto count =
+      static_cast<std::size_t>(std::unique(begin, joint_dependencies_.end()) - begin);
+  joint_dependencies_.truncate(first + count);
+  if (count <= most_inline) return;
+  launch.long_list = static_cast<std::uint32_t>(long_dependencies_.size());
+  long_dependencies_.emplace_back().reserve(count);
 }
 
 template <class TicketOf>
@@ -67,7 +87,10 @@ dependency_points recorder_state::dependencies_of(std::size_t i,
   const auto first = joint_launches_[i].first_dependency;
   const auto end = i + 1 < joint_launches_.size() ? joint_launches_[i + 1].first_dependency
                                                   : joint_dependencies_.size();
-  dependency_points dependencies;  // at most two for each use, which need no heap memory
+  dependency_points dependencies;
+  if (const auto list = joint_launches_[i].long_list; list != no_list) {
+    dependencies = std::move(long_dependencies_[list]);  // empty, with room for all of them
+  }
   for (auto point : joint_dependencies_.view().subspan(first, end - first)) {
     if ((point.ticket & earlier_launch) != 0) {
       point.ticket = ticket_function(point.ticket & ~earlier_launch);

@@ -29,10 +29,12 @@ std::shared_ptr<runtime_core> recorder_state::end() noexcept {
   joint_launches_.clear();
   joint_uses_.clear();
   joint_dependencies_.clear();
+  long_dependencies_.clear();
   if (joint_uses_.capacity() > max_kept) {
     joint_launches_ = {};
     joint_uses_ = {};
     joint_dependencies_ = {};
+    long_dependencies_ = {};
   }
   refused_record_ = nullptr;
   upstream_.reset();

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace sluice::detail {
 
@@ -77,8 +78,10 @@ class recorder_state {
     timeline_point point;            // once it has a ticket
     bool may_fail;
     bool published;
+    std::uint32_t long_list;  // in `long_dependencies_`, or `no_list`
     launch_errors_owner* errors;
   };
+  static constexpr std::uint32_t no_list = ~std::uint32_t{0};
   /// The use of one block by one of them.
   struct joint_use {
     block_record* record;
@@ -122,6 +125,10 @@ class recorder_state {
   [[nodiscard]] std::span<joint_use> uses_of(std::size_t i) noexcept;
   /// Finds out what each of the joint launches depends on.
   void relate_joint_launches();
+  /// Keeps the dependencies that were added last as those of one launch, each once, with memory for
+  /// as many as there are: once the launch has been enqueued, an allocation must not fail.
+  /// @throws std::bad_alloc
+  void keep_dependencies_of(joint_launch& launch);
   /// The dependencies of one of them. `ticket_function(j)` is the ticket of an earlier one.
   template <class TicketOf>
   [[nodiscard]] dependency_points dependencies_of(std::size_t i,
@@ -158,6 +165,8 @@ class recorder_state {
   // A point whose ticket has `earlier_launch` stands for the joint launch with this number.
   small_vector<timeline_point, 1> joint_dependencies_;
   static constexpr auto earlier_launch = std::uint64_t{1} << 63U;
+  // Memory for those of a launch that has more of them than a list holds without heap memory.
+  std::vector<dependency_points> long_dependencies_;
   // The block because of which preflight was refused.
   const block_record* refused_record_ = nullptr;
   std::uint64_t refused_generation_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches that are made together. The device is a host device that presents itself as a GPU: all
 // members of a batch are one call, and one event stands for them.
+#include "runtime/recording/joint_launches.hpp"
 #include "tests/envelope/launches.hpp"
 #include "tests/envelope/timing_trace.hpp"
 #include "tests/support/expect_error.hpp"
@@ -103,10 +104,14 @@ class batch_launch : public ::testing::Test {
   std::vector<std::uint8_t> contents(const bytes& block) { return download(block, stream_.ref()); }
   /// Adds a launch that writes `written` and reads `read`.
   void add(const bytes& written, const bytes& read = {}, reply_on when = reply_on::finished) {
+    add_reading(written, read ? std::vector{read} : std::vector<bytes>(), when);
+  }
+  void add_reading(const bytes& written, const std::vector<bytes>& read,
+                   reply_on when = reply_on::finished) {
     closure_.blocks.push_back(written);
     operands uses;
     uses.add({written.block(), access_kind::write, written.bytes() == written.block().bytes()});
-    if (read) uses.add({read.block(), access_kind::read, true});
+    for (const auto& one : read) uses.add({one.block(), access_kind::read, true});
     auto& box = boxes_.emplace_back();
     works().push_back(envelope_.prepare(test_lane(), std::move(uses), box.token(),
                                         static_cast<int>(works().size()),
@@ -365,6 +370,79 @@ TEST_F(batch_launch, fails_members_that_depend_on_a_failed_launch) {
   for (const std::size_t i : {0, 2}) expect_filled(i);
   EXPECT_EQ(boxes()[1].failure(), errc::upstream_failed);
   expect_rest();
+}
+
+// A member has as many dependencies as it has blocks that unfinished launches write.
+TEST_F(batch_launch, fails_the_member_that_depends_on_one_of_many_launches_that_fails) {
+  constexpr std::size_t count = detail::joint_launches::max_uses - 1;
+  constexpr std::size_t members = 4;
+  for (std::size_t failing = 0; failing <= count; ++failing) {
+    closure().blocks.clear();
+    boxes().clear();
+    const auto other = runtime().create_stream();
+    gate closed;
+    closed.hold(other.ref());
+    for (std::size_t member = 0; member < members; ++member) {
+      std::vector<bytes> read;
+      for (std::size_t i = 0; i < count; ++i) {
+        read.push_back(block());
+        const bool fails = member == 2 && i == failing;
+        auto recorder = launch_recorder::strict(other.ref());
+        recorder.write(read.back());
+        recorder.preflight();
+        recorder.commit(fails ? std::optional(error(errc::library_failure, "failed by the test"))
+                              : std::nullopt);
+      }
+      add_reading(block(), read);
+    }
+    const auto calls = closure().calls_together;
+    launch();
+    EXPECT_EQ(closure().calls_together, calls + 1);
+    closed.open();
+    for (std::size_t member = 0; member < members; ++member) {
+      if (member == 2 && failing < count) {
+        EXPECT_EQ(boxes()[member].failure(), errc::upstream_failed) << failing;
+      } else {
+        expect_filled(member);
+      }
+    }
+    expect_rest();
+  }
+}
+
+// What one launch has written is one dependency, and what the batch itself writes is another.
+TEST_F(batch_launch, depends_once_on_a_launch_that_has_written_all_it_reads) {
+  constexpr std::size_t count = detail::joint_launches::max_uses - 1;
+  for (const bool fails : {false, true}) {
+    closure().blocks.clear();
+    boxes().clear();
+    const auto other = runtime().create_stream();
+    gate closed;
+    closed.hold(other.ref());
+    std::vector<bytes> read;
+    {
+      auto recorder = launch_recorder::strict(other.ref());
+      for (std::size_t i = 0; i < count; ++i) recorder.write(read.emplace_back(block()));
+      recorder.preflight();
+      recorder.commit(fails ? std::optional(error(errc::library_failure, "failed by the test"))
+                            : std::nullopt);
+    }
+    const auto whole = block(160);
+    add_reading(block(), read);
+    for (std::size_t i = 0; i < 3; ++i) add_reading(whole.subspan(16 * i, 16), read);
+    add(block());
+    launch();
+    closed.open();
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (fails) {
+        EXPECT_EQ(boxes()[i].failure(), errc::upstream_failed);
+      } else {
+        expect_filled(i);
+      }
+    }
+    expect_filled(4);
+    expect_rest();
+  }
 }
 
 }  // namespace
