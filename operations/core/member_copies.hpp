@@ -7,7 +7,7 @@
 #include <span>
 
 // Copies between the memory of the runs of a batch, each of which has blocks of its own, and memory
-// in which they have places one behind the other. Without CUDA they are not linked.
+// in which they have places. Without CUDA they are not linked.
 namespace sluice::cuda {
 
 /// The memory of one run: rows without gaps.
@@ -15,11 +15,21 @@ struct member_row {
   void* address = nullptr;
   std::size_t bytes = 0;  ///< of a row, at most that of a place and less than 4 GiB
 };
-/// `count` places, each of `rows` rows with `row_bytes` bytes.
+/// `count` places, each of `rows` rows with `row_bytes` bytes, without gaps: one place behind the
+/// other, or, if they interleave, the first rows of all places, then the second ones and so on.
 struct member_places {
   std::size_t count = 0;
   std::size_t rows = 0;
   std::size_t row_bytes = 0;
+  bool interleave = false;
+  /// The bytes from a row of a place to that of the next place.
+  [[nodiscard]] std::size_t place_stride() const noexcept {
+    return interleave ? row_bytes : rows * row_bytes;
+  }
+  /// The bytes from a row of a place to its next one.
+  [[nodiscard]] std::size_t row_stride() const noexcept {
+    return interleave ? count * row_bytes : row_bytes;
+  }
 };
 
 /// Loads the kernels for the device of a lane.

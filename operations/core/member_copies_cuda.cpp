@@ -18,7 +18,7 @@ operations::member_rows arguments(std::span<const member_row> all) noexcept {
 }
 
 operations::place_shape shape_of(const member_places& places) noexcept {
-  return {places.count, places.rows, places.row_bytes};
+  return {places.count, places.rows, places.row_bytes, places.place_stride(), places.row_stride()};
 }
 
 }  // namespace

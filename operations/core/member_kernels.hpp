@@ -16,11 +16,14 @@ struct member_rows {
   unsigned row_bytes[max_count];
   unsigned count;
 };
-/// Places of the members, one behind the other: `count` times `rows` rows of `row_bytes` bytes.
+/// Places of the members: `count` times `rows` rows of `row_bytes` bytes. The strides, in bytes,
+/// are multiples of `row_bytes`.
 struct place_shape {
   std::size_t count;
   std::size_t rows;
   std::size_t row_bytes;
+  std::size_t place_stride;
+  std::size_t row_stride;
 };
 
 /// Loads the kernels. Returns a `cudaError_t`.

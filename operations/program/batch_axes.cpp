@@ -77,22 +77,19 @@ program program::with_batches(const batch_axes& axes, std::size_t max_in_batch) 
   if (axes.inputs.size() != inputs() || axes.outputs.size() != outputs()) {
     throw invalid_argument("axes", "are those of another program");
   }
-  std::vector<bool> marks;
-  for (const auto& axis : axes.inputs) {
-    if (axis && *axis != 0)
-      throw invalid_argument("axes", "an input has the runs along axis " + std::to_string(*axis));
-    marks.push_back(axis.has_value());
-  }
-  for (const auto axis : axes.outputs) {
-    if (axis != 0)
-      throw invalid_argument("axes", "an output has the runs along axis " + std::to_string(axis));
-  }
   if (max_in_batch < 2) {
     throw invalid_argument("max_in_batch", "is " + std::to_string(max_in_batch) +
                                                ", but must be from 2 to " +
                                                std::to_string(program_graph::max_runs_in_batch));
   }
-  return program(std::make_shared<const program_graph>(*graph_, std::move(marks), max_in_batch));
+  auto batched = std::make_shared<const program_graph>(*graph_, axes.inputs, max_in_batch);
+  for (std::size_t i = 0; batched->pads() && i < axes.outputs.size(); ++i) {
+    if (axes.outputs[i] == 0) continue;
+    throw invalid_argument(
+        batched->output_name(i),
+        "has the runs along axis " + std::to_string(axes.outputs[i]) + ", but an input is padded");
+  }
+  return program(std::move(batched));
 }
 
 }  // namespace sluice

@@ -67,6 +67,15 @@ batch_layout::part part_of(std::size_t number, std::size_t external, const tenso
   return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(external), axis, rows,
           place.bytes() / rows};
 }
+/// Likewise without padding, of runs that lie along `axis`.
+batch_layout::part part_along(std::size_t axis, std::size_t number, std::size_t external,
+                              const tensor_spec& place) {
+  auto part = part_of(number, external, place, 0);
+  part.rows = run_rows(place, axis);
+  part.row_bytes = place.bytes() / part.rows;
+  part.interleaves = part.rows != 1;
+  return part;
+}
 
 /// The axis in which two shapes differ; 0: none. Nothing if it is not one of those behind axis 0.
 std::optional<std::size_t> different_axis(const extents& a, const extents& b) {
@@ -102,15 +111,16 @@ std::vector<tensor_spec> least_of(const program_graph& graph, std::vector<tensor
 /// @throws error `unsupported` if the outputs cannot be padded
 void add_places(const program_graph& graph, const program_inference& alone, batch_layout& layout) {
   const auto place = infer_new_outputs(graph, layout.input_specs);
-  require_parts(graph, place);
+  auto output_axes = require_parts(graph, place);
   std::vector<given_output> full_outputs;
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
     const auto& result = place.values[graph.outputs()[i]].layout;
     const auto order = memory_order(spec_of_output(graph, alone, i));
     full_outputs.push_back({.spec = spec_in_order(result.type(), result.shape(), order)});
   }
-  auto full_run = std::make_shared<const program_inference>(
-      infer_program(graph, layout.input_specs, {}, full_outputs));
+  auto inferred = infer_program(graph, layout.input_specs, {}, full_outputs);
+  inferred.output_axes = std::move(output_axes);
+  auto full_run = std::make_shared<const program_inference>(std::move(inferred));
   const auto least = infer_new_outputs(graph, least_of(graph, layout.input_specs));
   std::vector<batch_layout::part> outputs;
   std::size_t bytes = 0;
@@ -147,11 +157,14 @@ batch_layout layout_of(const program_graph& graph, std::shared_ptr<const program
   batch_layout layout;
   layout.externals = alone->uses.size();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (graph.is_per_request(i)) layout.inputs.push_back(part_of(i, i, alone->inputs[i], 0));
+    if (const auto axis = graph.run_axis(i)) {
+      layout.inputs.push_back(part_along(*axis, i, i, alone->inputs[i]));
+    }
   }
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
-    layout.outputs.push_back(
-        part_of(i, external_of_output(graph, *alone, i), spec_of_output(graph, *alone, i), 0));
+    layout.outputs.push_back(part_along(alone->output_axes[i], i,
+                                        external_of_output(graph, *alone, i),
+                                        spec_of_output(graph, *alone, i)));
   }
   layout.full_run = std::move(alone);
   return layout;

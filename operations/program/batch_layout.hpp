@@ -13,11 +13,11 @@
 namespace sluice::operations {
 
 /// How the inputs and outputs of runs lie in the memory of a batch: one run behind the other along
-/// axis 0. Immutable.
+/// an axis. Immutable.
 ///
-/// Each run has a place of the same size. An input or output that is padded along an axis consists
-/// of rows, which begin where those of the place begin: the elements behind one index of the axes
-/// in front of it in memory.
+/// Each run has a place of the same size, which consists of rows. Those of a padded input or output
+/// are the elements behind one index of the axes in front of the padded one in memory, and a row of
+/// a run begins where that of its place begins. Otherwise they are the rows that `run_rows` states.
 struct batch_layout {
   /// An input or output of which each run has a part.
   struct part {
@@ -26,6 +26,7 @@ struct batch_layout {
     std::size_t axis = 0;        ///< that is padded; 0: none
     std::size_t rows = 1;
     std::size_t row_bytes = 0;  ///< of the place
+    bool interleaves = false;   ///< see `member_places`
     [[nodiscard]] std::size_t bytes() const noexcept { return rows * row_bytes; }
   };
 

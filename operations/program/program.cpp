@@ -94,13 +94,19 @@ program_value program_builder::input(std::string name, element_type type, const 
                             std::string(to_string(type)) + " and " + to_string(shape));
           })};
 }
-program_value program_builder::input(std::string name, per_request_t) {
-  return {graph_, graph_->add_input(std::move(name), true)};
+program_value program_builder::input(std::string name, per_request_t mark) {
+  return {graph_, graph_->add_input(std::move(name), mark.axis)};
 }
-program_value program_builder::input(std::string name, per_request_t, padded along) {
+program_value program_builder::input(std::string name, per_request_t mark, padded along) {
   if (along.axis == 0)
     throw invalid_argument(name, "padded: axis is 0, which numbers the requests");
-  return {graph_, graph_->add_input(std::move(name), true, along.axis)};
+  if (mark.axis != 0) {
+    throw invalid_argument(name,
+                           "is padded, so its parts must lie along axis 0, but they lie along "
+                           "axis " +
+                               std::to_string(mark.axis));
+  }
+  return {graph_, graph_->add_input(std::move(name), mark.axis, along.axis)};
 }
 scalar program_builder::scalar(std::string name) {
   return graph_->add_scalar(std::move(name));

@@ -31,6 +31,8 @@ void require_name(const std::string& name, const char* kind) {
   if (name.empty()) throw invalid_argument("name", std::string("is empty: name the ") + kind);
 }
 
+static_assert(max_tensors_in_batch == joint_launches::max_uses);
+
 }  // namespace
 
 tensor_spec program_graph::constant::spec() const {
@@ -40,11 +42,12 @@ tensor_spec program_graph::constant::spec() const {
 
 program_graph::program_graph() : id_(next_program_id()) {}
 
-program_graph::program_graph(const program_graph& source, std::vector<bool> per_request,
+program_graph::program_graph(const program_graph& source,
+                             std::vector<std::optional<std::size_t>> run_axes,
                              std::size_t max_in_batch)
     : id_(next_program_id()),
       inputs_(source.inputs_),
-      per_request_(std::move(per_request)),
+      run_axes_(std::move(run_axes)),
       padded_axes_(source.padded_axes_),
       scalars_(source.scalars_),
       constants_(source.constants_),
@@ -62,11 +65,11 @@ program_graph::program_graph(const program_graph& source, std::vector<bool> per_
       bytes_(source.bytes_),
       options_(source.options_),
       built_(true) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!run_axes_[i]) padded_axes_[i] = 0;
+  }
   require_batches(max_in_batch);
   options_.max_in_batch = max_in_batch;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (!per_request_[i]) padded_axes_[i] = 0;
-  }
 }
 
 void program_graph::require_open() const {
@@ -117,10 +120,11 @@ std::vector<std::uint32_t> program_graph::add(step new_step) {
   return values;
 }
 
-std::uint32_t program_graph::add_input(std::string name, bool per_request, int padded_axis) {
+std::uint32_t program_graph::add_input(std::string name, std::optional<std::size_t> run_axis,
+                                       int padded_axis) {
   require_open();
   require_name(name, "input");
-  per_request_.push_back(per_request);
+  run_axes_.push_back(run_axis);
   padded_axes_.push_back(padded_axis);
   inputs_.push_back(std::move(name));
   const auto number = add({value_kind::input, static_cast<std::uint32_t>(inputs_.size() - 1)});
@@ -396,10 +400,18 @@ void program_graph::require_batches(std::size_t max_in_batch) const {
                                                ", but must be from 1 to " +
                                                std::to_string(max_runs_in_batch));
   }
-  if (max_in_batch > 1 &&
-      std::find(per_request_.begin(), per_request_.end(), true) == per_request_.end()) {
+  const auto has_runs = [](const auto& axis) {
+    return axis.has_value();
+  };
+  if (max_in_batch > 1 && std::none_of(run_axes_.begin(), run_axes_.end(), has_runs)) {
     throw invalid_argument("max_in_batch",
                            "is " + std::to_string(max_in_batch) + ", but no input is per request");
+  }
+  for (std::size_t i = 0; pads() && i < inputs_.size(); ++i) {
+    if (run_axes_[i].value_or(0) == 0) continue;
+    throw invalid_argument(inputs_[i], "has the parts of the runs along axis " +
+                                           std::to_string(*run_axes_[i]) +
+                                           ", but an input of the program is padded");
   }
 }
 
@@ -407,8 +419,8 @@ std::size_t program_graph::count_bytes() const noexcept {
   constexpr std::size_t view_bytes = 128;  // of what a view function holds
   std::size_t sum = sizeof(*this) + host_constants_bytes_ + step_names_->capacity() +
                     host_bytes(inputs_) + host_bytes(scalars_) + host_bytes(output_names_) +
-                    host_bytes(padded_axes_) + host_bytes(input_values_) + host_bytes(uses_) +
-                    host_bytes(outputs_) + values_.capacity() * sizeof(value) +
+                    host_bytes(run_axes_) + host_bytes(padded_axes_) + host_bytes(input_values_) +
+                    host_bytes(uses_) + host_bytes(outputs_) + values_.capacity() * sizeof(value) +
                     steps_.capacity() * sizeof(step) + host_bytes(results_) +
                     constants_.size() * sizeof(constant);
   for (const auto& c : constants_) sum += c.name.capacity();
@@ -433,7 +445,7 @@ bool program_graph::fits_batch(const operations::program_inference& alone) const
     if (alone.uses[i].ignored || (is_constant && constants_[i - inputs_.size()].on_host)) continue;
     ++use_count;
   }
-  return use_count <= joint_launches::max_uses;
+  return use_count <= max_tensors_in_batch;
 }
 
 std::shared_ptr<const operations::batch_layout> program_graph::padded_runs(
@@ -496,7 +508,8 @@ operations::inferred_run program_graph::infer(
   }
   auto new_inference = [&] {
     auto alone = operations::infer_program(*this, inputs, scalars, outputs);
-    operations::check_marks(*this, alone);
+    alone.output_axes = operations::check_marks(*this, alone);
+    alone.bytes += host_bytes(alone.output_axes);
     alone.padded = padded_runs(alone);
     alone.stacks = alone.padded || operations::may_share_batch(*this, alone);
     if (alone.padded) alone.bytes += alone.padded->full_run->bytes;
@@ -571,7 +584,10 @@ std::string program_graph::text() const {
   for (std::uint32_t i = 0; i < values_.size(); ++i) {
     const auto& v = values_[i];
     if (v.kind == value_kind::input) {
-      text += name_of(i) + (per_request_[v.source] ? " = input per request" : " = input");
+      text += name_of(i) + (is_per_request(v.source) ? " = input per request" : " = input");
+      if (const auto along = run_axis(v.source).value_or(0); along != 0) {
+        text += " along " + std::to_string(along);
+      }
       const auto axis = padded_axes_[v.source];
       text += axis != 0 ? ", padded along " + std::to_string(axis) + "\n" : "\n";
     } else if (v.kind == value_kind::constant) {

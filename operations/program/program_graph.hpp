@@ -70,11 +70,13 @@ class program_graph {
   };
 
   program_graph();
-  /// A copy of a built graph with other marks, by input, and another `max_in_batch`.
-  program_graph(const program_graph& source, std::vector<bool> per_request,
+  /// A copy of a built graph with other marks, by input, and another `max_in_batch`. See
+  /// `run_axis`.
+  program_graph(const program_graph& source, std::vector<std::optional<std::size_t>> run_axes,
                 std::size_t max_in_batch);
 
-  [[nodiscard]] std::uint32_t add_input(std::string name, bool per_request = false,
+  [[nodiscard]] std::uint32_t add_input(std::string name,
+                                        std::optional<std::size_t> run_axis = std::nullopt,
                                         int padded_axis = 0);
   [[nodiscard]] scalar add_scalar(std::string name);
   [[nodiscard]] std::uint32_t add_constant(constant new_constant);
@@ -138,9 +140,13 @@ class program_graph {
   [[nodiscard]] std::size_t max_in_batch() const noexcept { return options_.max_in_batch; }
   [[nodiscard]] bool fuses() const noexcept { return options_.fuse; }
   [[nodiscard]] const std::vector<std::string>& inputs() const noexcept { return inputs_; }
-  /// Whether each run gives a part of the input along axis 0.
+  /// The axis along which each run gives a part of the input; nothing if it is the same for all.
+  [[nodiscard]] std::optional<std::size_t> run_axis(std::size_t input) const noexcept {
+    return run_axes_[input];
+  }
+  /// Whether each run gives a part of the input.
   [[nodiscard]] bool is_per_request(std::size_t input) const noexcept {
-    return per_request_[input];
+    return run_axes_[input].has_value();
   }
   /// The axis along which an input may be padded, as the author states it; 0: none.
   [[nodiscard]] int padded_axis(std::size_t input) const noexcept { return padded_axes_[input]; }
@@ -200,8 +206,8 @@ class program_graph {
 
   std::uint64_t id_;
   std::vector<std::string> inputs_;
-  std::vector<bool> per_request_;  // by input
-  std::vector<int> padded_axes_;   // likewise; 0: none
+  std::vector<std::optional<std::size_t>> run_axes_;  // by input
+  std::vector<int> padded_axes_;                      // likewise; 0: none
   std::vector<std::string> scalars_;
   std::deque<constant> constants_;
   std::vector<step> steps_;

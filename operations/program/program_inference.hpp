@@ -83,6 +83,9 @@ struct program_inference {
   std::vector<std::uint32_t> memory_of_output{};
   /// Of the inputs, the constants and `written`, in this order. Their operands belong to the run.
   std::vector<inference::use> uses{};
+  /// By output: the axis along which several of these runs lie in it. Empty if that has not been
+  /// checked, because they are launched alone for another reason.
+  std::vector<std::size_t> output_axes{};
   bool stacks = false;  ///< several of these runs may be launched as one; see `per_request`
   /// How a GPU computes such runs with rounded extents; nullptr if it does not. See `padded`.
   std::shared_ptr<const batch_layout> padded{};

@@ -470,7 +470,8 @@ std::string_view reason_not_batched(const detail::program_graph& graph,
                                     const executable& prepared_program) {
   if (!alone.stacks) return reason_alone(graph, alone);
   if (!graph.fits_batch(alone)) {
-    return "the inputs, outputs and constants on a device are more than four";
+    static_assert(max_tensors_in_batch == 16);
+    return "the inputs, outputs and constants on a device are more than 16";
   }
   if (!prepared_program.may_take_batches()) {
     return "the executable of two runs exceeds the limits of a plan or the memory";

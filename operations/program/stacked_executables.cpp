@@ -291,7 +291,7 @@ void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& 
     return static_cast<std::byte*>(scratch) + offsets_[index] * member_piece.count;
   };
   const auto shape_of = [&](const batch_layout::part& part) {
-    return cuda::member_places{member_piece.count, part.rows, part.row_bytes};
+    return cuda::member_places{member_piece.count, part.rows, part.row_bytes, part.interleaves};
   };
   const auto& inputs = layout_->inputs;
   const auto& outputs = layout_->outputs;

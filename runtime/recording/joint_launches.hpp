@@ -27,7 +27,7 @@ namespace sluice::detail {
 /// use the same blocks. A launch has at most `max_uses` uses.
 class joint_launches {
  public:
-  static constexpr std::size_t max_uses = 4;
+  static constexpr std::size_t max_uses = 16;
 
   /// Prepares the recorder for about `launches` launches with `uses` uses in all.
   /// @throws std::bad_alloc if there is no memory

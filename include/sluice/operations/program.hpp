@@ -67,28 +67,42 @@ struct program_options {
 };
 
 /// The type of `per_request`.
-struct per_request_t {};
-/// Marks an input of a program that computes the parts of its inputs along axis 0 independently of
+struct per_request_t {
+  std::size_t axis = 0;  ///< along which the parts of the runs lie
+  /// The mark of an input of which each run gives a part along another axis than 0.
+  [[nodiscard]] constexpr per_request_t along(std::size_t other_axis) const noexcept {
+    return {other_axis};
+  }
+};
+/// Marks an input of a program that computes the parts of its inputs along an axis independently of
 /// each other, so that the runs of several requests can be computed together.
 ///
 ///     const auto clip = p.input("clip", per_request);  // of shape (1, samples)
 ///     ...
 ///     std::move(p).build({mel}, {.max_in_batch = 64})  // of shape (1, mels, frames)
 ///
+/// The axis is 0 unless the mark says otherwise. It may differ from input to input:
+///
+///     const auto state = p.input("state", per_request.along(1));  // of shape (2, 1, 128)
+///
 /// On a GPU, runs that wait together and have inputs of equal properties are launched as one: their
-/// inputs are put one behind the other along axis 0, the program runs once, and each run gets its
+/// inputs are put one behind the other along the axis, the program runs once, and each run gets its
 /// part of the results. A batch is cut into pieces of 2, 4, 8 … runs; a piece is rounded up,
 /// with inputs of zeros, if at most a quarter of it is missing. The executable for n runs is made
 /// in idle time of the planner once n runs have waited together, or by `prepare`. All outputs are
-/// per request: their extent along axis 0 is proportional to that of the inputs. A step that mixes
-/// the parts, such as a softmax along axis 0, is refused when a run or `prepare` states the shapes.
-/// An input that is not per request must be the same tensor in all of them.
+/// per request: each has one axis whose extent is proportional to the number of runs, which may be
+/// another one than that of the inputs. A step that mixes the parts, such as a softmax along the
+/// axis of the runs, is refused when a run or `prepare` states the shapes. An input that is not per
+/// request must be the same tensor in all of them.
 ///
 /// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are
 /// not captured. A run is launched alone if it takes scalars, a shared input in memory of the
 /// process, a given output that shares memory with an input, inputs or outputs that are not in
-/// row-major order without gaps, or more than four tensors in all.
+/// row-major order without gaps, or more than `max_tensors_in_batch` tensors in all.
 inline constexpr per_request_t per_request{};
+/// The most tensors of a run that is launched together with others: its inputs, its outputs, and
+/// its constants that were given as tensors on a device.
+inline constexpr std::size_t max_tensors_in_batch = 16;
 
 /// Marks an axis of a `per_request` input along which the runs of a batch may have different
 /// extents: recordings of different lengths, for example.
@@ -105,7 +119,8 @@ inline constexpr per_request_t per_request{};
 /// The extents of a run are not rounded if a step refuses the rounded ones, if two axes of an
 /// output depend on them, if its inputs take more than 64 MiB or its outputs more than 256 MiB,
 /// with `result_bits::as_if_alone`, or if the run would not be part of a batch for one of the
-/// reasons that `per_request` states. Runs with rounded extents are not captured.
+/// reasons that `per_request` states. Runs with rounded extents are not captured. In a program with
+/// such an input, the parts of the runs lie along axis 0 of every input and output.
 struct padded {
   int axis = 0;  ///< not 0; negative: from the last
 };
@@ -176,11 +191,12 @@ class SLUICE_EXPORT program_builder {
   /// An input of this type and shape; a run with another one is refused. For programs that are made
   /// for one shape, because a number or a constant of theirs depends on it.
   [[nodiscard]] program_value input(std::string name, element_type type, const extents& shape);
-  /// An input of which each run gives a part along axis 0; see `per_request`.
-  [[nodiscard]] program_value input(std::string name, per_request_t);
-  /// Likewise, of different extents along an axis; see `padded`.
-  /// @throws error `invalid_argument` if the axis is 0
-  [[nodiscard]] program_value input(std::string name, per_request_t, padded along);
+  /// An input of which each run gives a part along an axis; see `per_request`.
+  [[nodiscard]] program_value input(std::string name, per_request_t mark);
+  /// Likewise, of different extents along another axis; see `padded`.
+  /// @throws error `invalid_argument` if the axis of the extents is 0, or that of the parts is not
+  /// 0
+  [[nodiscard]] program_value input(std::string name, per_request_t mark, padded along);
   /// A number that each run gives, for parameters of type `scalar`. Scalars are numbered in the
   /// order of the calls.
   ///
@@ -242,7 +258,8 @@ class SLUICE_EXPORT program_builder {
   /// The program with these outputs, each the result of a step or a view of one. No step can be
   /// added afterwards.
   /// @throws error `invalid_argument` if there is no output, one is no result of a step, an option
-  /// is not one of its values, or runs are to be computed together and no input is per request
+  /// is not one of its values, runs are to be computed together and no input is per request, or an
+  /// input is padded and the parts of another one lie along another axis than 0
   [[nodiscard]] program build(const std::vector<program_value>& outputs,
                               const program_options& options = {}) &&;
   /// A builder is used up: call `std::move(p).build(...)`.
@@ -283,8 +300,8 @@ class SLUICE_EXPORT program {
   /// The same program with inputs per request: those of which `axes` has an axis. `axes` is what
   /// `find_batch_axes` has proved for this program. A run with inputs of other properties is
   /// refused if a step mixes its runs, as `per_request` states.
-  /// @throws error `invalid_argument` if runs cannot be computed together, an input or an output
-  /// has them along another axis than 0, or `max_in_batch` is not from 2 to 128
+  /// @throws error `invalid_argument` if runs cannot be computed together, `max_in_batch` is not
+  /// from 2 to 128, or an input is padded and runs lie along another axis than 0
   [[nodiscard]] program with_batches(const batch_axes& axes, std::size_t max_in_batch) const;
   /// Whether both are the same program.
   [[nodiscard]] bool operator==(const program&) const noexcept = default;

@@ -264,9 +264,26 @@ TEST_P(batch_proofs, mark_the_inputs_of_a_program) {
                        [&] { (void)what.with_batches(proof, most); }));
   }
   const auto along = build({{{3, 2}, 1}}, [](auto& p, const auto& y) { return p.add(exp(y[0])); });
-  EXPECT_TRUE(throws(errc::invalid_argument, "axis 1", [&] {
-    (void)along.with_batches(axes_of(along, {{{3, 2}, 1}}), 16);
-  }));
+  const auto turned = along.with_batches(axes_of(along, {{{3, 2}, 1}}), 16);
+  EXPECT_NE(turned.text().find("x0 = input per request along 1"), std::string::npos);
+  EXPECT_EQ(prepare_of({turned, {tensor_spec::row_major(element_type::f32, {3, 2})}}).not_batched,
+            "");
+  // A padded input leaves the runs along axis 0.
+  program_builder padding;
+  const auto clip = padding.input("clip", per_request, padded{1});
+  const auto other = padding.input("other");
+  const std::vector outputs{padding.add(exp(clip)), padding.add(exp(other))};
+  const auto pads = std::move(padding).build(outputs, {.max_in_batch = 4});
+  const std::vector pair(2, tensor_spec::row_major(element_type::f32, {1, 1}));
+  const auto first = find_batch_axes(pads, pair, axes{0, 0});
+  ASSERT_TRUE(first) << first.reason;
+  EXPECT_EQ(pads.with_batches(first, 8).inputs(), 2U);
+  for (const auto& along_second : {axes{0, 1}, axes{1, 0}, axes{1, 1}}) {
+    const auto found = find_batch_axes(pads, pair, along_second);
+    ASSERT_TRUE(found) << found.reason;
+    EXPECT_TRUE(throws(errc::invalid_argument, "axis 1, but an input",
+                       [&] { (void)pads.with_batches(found, 8); }));
+  }
   EXPECT_TRUE(throws(errc::invalid_argument, "axes",
                      [&] { (void)what.with_batches({.reason = "no"}, 16); }));
   EXPECT_TRUE(throws(errc::invalid_argument, "axes: are those of another program",

@@ -100,10 +100,15 @@ class batched_programs : public programs {
   tensors answer_of(pending<tensors>& answer) { return wait(traced(), answer); }
   [[nodiscard]] sizes launches() const { return traced_->launched(); }
 
+  /// The axis along which the runs lie from now on: 0, or 1 of clips of two channels.
+  void lie_along(std::size_t axis) { axis_ = axis; }
+  [[nodiscard]] extents clip_shape(std::int64_t rows = 1) const {
+    return axis_ == 0 ? extents{rows, samples} : extents{2, rows, samples};
+  }
   /// Spectrograms of clips, and their rows' sums. The input "shift" is not per request.
   program spectrogram(const program_options& options = {.max_in_batch = 128}) {
     program_builder p;
-    const auto clip = p.input("clip", per_request);
+    const auto clip = p.input("clip", per_request.along(axis_));
     const auto shift = p.input("shift");
     const auto frames = p.add(
         "frames", frame_signal{.signal = clip, .window = p.constant("window", window_), .hop = 7});
@@ -111,7 +116,7 @@ class batched_programs : public programs {
     const auto mel =
         p.add("mel", gemm{.a = p.constant("filterbank", filterbank_), .b = power.transposed()});
     const auto shifted = p.add("shifted", add(mel, shift));
-    const auto sums = p.add("sums", reduce{.x = shifted, .axes = extents{2}});
+    const auto sums = p.add("sums", reduce{.x = shifted, .axes = extents{-1}});
     return std::move(p).build({shifted, sums}, options);
   }
   void expect_equal(const tensors& found, const tensors& expected) {
@@ -127,13 +132,14 @@ class batched_programs : public programs {
   }
   std::vector<tensor> clips(std::size_t count, std::int64_t rows = 1) {
     std::vector<tensor> all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(numbers({rows, samples}));
+    for (std::size_t i = 0; i < count; ++i) all.push_back(numbers(clip_shape(rows)));
     return all;
   }
 
  private:
   std::shared_ptr<fault_script> faults_ = std::make_shared<fault_script>();
   std::unique_ptr<gathering_executor> traced_;
+  std::size_t axis_ = 0;
   tensor shift_;
   host_tensor window_;
   host_tensor filterbank_;

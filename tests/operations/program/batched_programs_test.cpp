@@ -17,19 +17,22 @@ namespace sluice::test {
 namespace {
 
 TEST_P(batched_programs, compute_what_each_run_computes_alone) {
-  const auto program = spectrogram();
-  for (const std::size_t count : {1, 2, 3, 5, 8, 33, 128}) {
-    const std::int64_t rows = count == 5 ? 3 : 1;
-    const auto all = clips(count, rows);
-    std::vector<sluice::run> runs;
-    for (const auto& clip : all) {
-      runs.push_back({.what = program, .inputs = {clip, shift()}});
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    for (const std::size_t count : {1, 2, 3, 5, 8, 33, 128}) {
+      const std::int64_t rows = count == 5 ? 3 : 1;
+      const auto all = clips(count, rows);
+      std::vector<sluice::run> runs;
+      for (const auto& clip : all) {
+        runs.push_back({.what = program, .inputs = {clip, shift()}});
+      }
+      auto answers = submit_together(std::move(runs));
+      for (std::size_t i = 0; i < count; ++i) {
+        expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+      }
+      EXPECT_EQ(launches(), sizes{count});
     }
-    auto answers = submit_together(std::move(runs));
-    for (std::size_t i = 0; i < count; ++i) {
-      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
-    }
-    EXPECT_EQ(launches(), sizes{count});
   }
 }
 
@@ -55,10 +58,10 @@ TEST_P(batched_programs, say_why_runs_are_not_launched_together) {
   program_builder q;
   std::vector<program_value> outputs;
   const auto z = q.input("z", per_request);
-  for (int i = 0; i < 4; ++i) outputs.push_back(q.add(add(z, i)));
+  for (int i = 0; i < 16; ++i) outputs.push_back(q.add(add(z, i)));
   const auto wide = std::move(q).build(outputs, {.max_in_batch = 4});
   EXPECT_EQ(reason({.what = wide, .inputs = {clip}}),
-            "the inputs, outputs and constants on a device are more than four");
+            "the inputs, outputs and constants on a device are more than 16");
   program_builder r;
   const auto w = r.add("w", exp(r.input("u", per_request)));
   const auto part = std::move(r).build({w.slice(1, 0, 3)}, {.max_in_batch = 4});
@@ -66,6 +69,13 @@ TEST_P(batched_programs, say_why_runs_are_not_launched_together) {
       reason({.what = part, .inputs = {clip}}),
       "an output is a part of a result, updates an input, has gaps, or does not lie in memory "
       "with axis 0 outermost");
+  program_builder s;
+  const auto v = s.add("v", exp(s.input("t", per_request.along(1))));
+  const auto turned = std::move(s).build({v.permute({2, 1, 0})}, {.max_in_batch = 4});
+  EXPECT_EQ(reason({.what = turned,
+                    .inputs = {tensor_spec::row_major(element_type::f32, {2, 3, samples})}}),
+            "an output is a part of a result, updates an input, has gaps, or lies in memory "
+            "neither in row-major order nor with the axis of the runs outermost");
 }
 
 TEST_P(batched_programs, have_results_in_another_order_of_dimensions) {
@@ -104,86 +114,98 @@ TEST_P(batched_programs, have_results_in_another_order_of_dimensions) {
 }
 
 TEST_P(batched_programs, write_outputs_that_are_given) {
-  const auto program = spectrogram();
-  const auto all = clips(7);
-  std::vector<sluice::run> runs;
-  std::vector<tensors> outputs;
-  for (const auto& clip : all) {
-    const auto expected = results_of({program, {clip, shift()}});
-    outputs.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
-    runs.push_back({.what = program,
-                    .inputs = {clip, shift()},
-                    .outputs = {outputs.back()[0], outputs.back()[1]}});
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    const auto all = clips(7);
+    std::vector<sluice::run> runs;
+    std::vector<tensors> outputs;
+    for (const auto& clip : all) {
+      const auto expected = results_of({program, {clip, shift()}});
+      outputs.push_back({numbers(expected[0].shape()), numbers(expected[1].shape())});
+      runs.push_back({.what = program,
+                      .inputs = {clip, shift()},
+                      .outputs = {outputs.back()[0], outputs.back()[1]}});
+    }
+    auto answers = submit_together(std::move(runs));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto found = answer_of(answers[i]);
+      EXPECT_EQ(found[0], outputs[i][0]);
+      EXPECT_EQ(found[1], outputs[i][1]);
+      expect_equal(found, results_of({program, {all[i], shift()}}));
+    }
+    EXPECT_EQ(launches(), sizes{7});
   }
-  auto answers = submit_together(std::move(runs));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto found = answer_of(answers[i]);
-    EXPECT_EQ(found[0], outputs[i][0]);
-    EXPECT_EQ(found[1], outputs[i][1]);
-    expect_equal(found, results_of({program, {all[i], shift()}}));
-  }
-  EXPECT_EQ(launches(), sizes{7});
 }
 
 TEST_P(batched_programs, fail_alone) {
-  const auto program = spectrogram();
-  const auto all = clips(6);
-  const auto bad = runtime().allocate<float>(samples, stream());
-  std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
-  runs[2].inputs[0] = tensor(bad.block(), element_type::f32, {1, samples});
-  // The memory is freed after the requests have been checked.
-  auto answers = submit_together(std::move(runs), {}, [&] {
-    EXPECT_EQ(traced().waiting(), all.size());
-    runtime().deallocate(bad.block());
-  });
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i == 2) {
-      EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] { (void)answer_of(answers[i]); }));
-    } else {
-      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    const auto all = clips(6);
+    const auto bad = runtime().allocate<float>((axis + 1) * samples, stream());
+    std::vector<sluice::run> runs;
+    for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
+    runs[2].inputs[0] = tensor(bad.block(), element_type::f32, clip_shape());
+    // The memory is freed after the requests have been checked.
+    auto answers = submit_together(std::move(runs), {}, [&] {
+      EXPECT_EQ(traced().waiting(), all.size());
+      runtime().deallocate(bad.block());
+    });
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i == 2) {
+        EXPECT_TRUE(throws(errc::stale_ref, "freed", [&] { (void)answer_of(answers[i]); }));
+      } else {
+        expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+      }
     }
   }
 }
 
 TEST_P(batched_programs, pass_the_failure_of_an_earlier_launch_on_to_the_run_that_reads_it) {
   if (GetParam() != "host") GTEST_SKIP() << "single launches fail on the host device only";
-  const auto program = spectrogram();
-  const auto all = clips(6);
-  std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
-  for (auto& answer : submit_together(runs)) (void)answer_of(answer);
-  faults().fail_nth(fault_target::launch, 1);
-  EXPECT_TRUE(throws(errc::library_failure, "",
-                     [&] { (void)run(test_executor(), fill{.value = 1, .y = all[2]}); }));
-  auto answers = submit_at_once(runs);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i == 2) {
-      EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
-    } else {
-      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    const auto all = clips(6);
+    std::vector<sluice::run> runs;
+    for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
+    for (auto& answer : submit_together(runs)) (void)answer_of(answer);
+    faults().fail_nth(fault_target::launch, 1);
+    EXPECT_TRUE(throws(errc::library_failure, "",
+                       [&] { (void)run(test_executor(), fill{.value = 1, .y = all[2]}); }));
+    auto answers = submit_at_once(runs);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i == 2) {
+        EXPECT_TRUE(throws(errc::upstream_failed, "", [&] { (void)answer_of(answers[i]); }));
+      } else {
+        expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+      }
     }
+    EXPECT_EQ(launches(), sizes{5});
   }
-  EXPECT_EQ(launches(), sizes{5});
 }
 
 TEST_P(batched_programs, leave_out_what_was_cancelled_before) {
-  const auto program = spectrogram();
-  const auto all = clips(6);
-  std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
-  for (auto& answer : submit_together(runs)) (void)answer_of(answer);
-  const request_sender sender{7};
-  std::optional<pending<tensors>> cancelled;
-  auto answers = submit_at_once(runs, {}, [&] {
-    cancelled = submit(traced(), runs[1], {.id = 5}, sender);
-    traced().cancel(sender, 5);
-  });
-  EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(*cancelled); }));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    const auto all = clips(6);
+    std::vector<sluice::run> runs;
+    for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
+    for (auto& answer : submit_together(runs)) (void)answer_of(answer);
+    const request_sender sender{7};
+    std::optional<pending<tensors>> cancelled;
+    auto answers = submit_at_once(runs, {}, [&] {
+      cancelled = submit(traced(), runs[1], {.id = 5}, sender);
+      traced().cancel(sender, 5);
+    });
+    EXPECT_TRUE(throws(errc::cancelled, "", [&] { (void)answer_of(*cancelled); }));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+    }
+    EXPECT_EQ(launches(), sizes{6});
   }
-  EXPECT_EQ(launches(), sizes{6});
 }
 
 TEST_P(batched_programs, share_no_launch_with_other_shared_inputs_and_other_sizes) {
@@ -206,15 +228,18 @@ TEST_P(batched_programs, share_no_launch_with_other_shared_inputs_and_other_size
 }
 
 TEST_P(batched_programs, are_bit_for_bit_as_if_alone_on_request) {
-  const auto program = spectrogram();
-  const auto all = clips(5);
-  std::vector<sluice::run> runs;
-  for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
-  auto answers = submit_together(std::move(runs), {.bits = result_bits::as_if_alone});
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(bits(answer_of(answers[i])[0]), bits(results_of({program, {all[i], shift()}})[0]));
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    const auto all = clips(5);
+    std::vector<sluice::run> runs;
+    for (const auto& clip : all) runs.push_back({.what = program, .inputs = {clip, shift()}});
+    auto answers = submit_together(std::move(runs), {.bits = result_bits::as_if_alone});
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(bits(answer_of(answers[i])[0]), bits(results_of({program, {all[i], shift()}})[0]));
+    }
+    EXPECT_EQ(launches(), sizes(5, 1));
   }
-  EXPECT_EQ(launches(), sizes(5, 1));
 }
 
 TEST_P(batched_programs, launch_alone_what_cannot_be_stacked) {
@@ -236,41 +261,47 @@ TEST_P(batched_programs, launch_alone_what_cannot_be_stacked) {
 }
 
 TEST_P(batched_programs, take_inputs_in_memory_of_the_process) {
-  const auto program = spectrogram();
-  for (const std::size_t count : {2, 5, 64}) {
-    const auto all = clips(count);
-    std::vector<sluice::run> runs;
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool on_host = i % 3 != 1;
-      runs.push_back(
-          {.what = program, .inputs = {on_host ? run_input(get(all[i])) : all[i], shift()}});
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    for (const std::size_t count : {2, 5, 64}) {
+      const auto all = clips(count);
+      std::vector<sluice::run> runs;
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool on_host = i % 3 != 1;
+        runs.push_back(
+            {.what = program, .inputs = {on_host ? run_input(get(all[i])) : all[i], shift()}});
+      }
+      auto answers = submit_together(std::move(runs));
+      for (std::size_t i = 0; i < count; ++i) {
+        expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
+      }
+      EXPECT_EQ(launches(), sizes{count});
     }
-    auto answers = submit_together(std::move(runs));
-    for (std::size_t i = 0; i < count; ++i) {
-      expect_equal(answer_of(answers[i]), results_of({program, {all[i], shift()}}));
-    }
-    EXPECT_EQ(launches(), sizes{count});
   }
 }
 
 TEST_P(batched_programs, have_results_in_memory_of_the_process) {
-  const auto program = spectrogram();
-  for (const std::size_t count : {2, 5, 64}) {
-    const auto all = clips(count);
-    std::vector<run_to_host> runs;
-    for (std::size_t i = 0; i < count; ++i) {
-      runs.push_back({.what = program, .inputs = {get(all[i]), shift()}});
-    }
-    auto answers = submit_together(std::move(runs));
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto found = wait(traced(), answers[i]);
-      tensors on_device;
-      for (const auto& result : found) {
-        on_device.push_back(run(test_executor(), sluice::upload{.values = result}));
+  for (const std::size_t axis : {0, 1}) {
+    lie_along(axis);
+    const auto program = spectrogram();
+    for (const std::size_t count : {2, 5, 64}) {
+      const auto all = clips(count);
+      std::vector<run_to_host> runs;
+      for (std::size_t i = 0; i < count; ++i) {
+        runs.push_back({.what = program, .inputs = {get(all[i]), shift()}});
       }
-      expect_equal(on_device, results_of({program, {all[i], shift()}}));
+      auto answers = submit_together(std::move(runs));
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto found = wait(traced(), answers[i]);
+        tensors on_device;
+        for (const auto& result : found) {
+          on_device.push_back(run(test_executor(), sluice::upload{.values = result}));
+        }
+        expect_equal(on_device, results_of({program, {all[i], shift()}}));
+      }
+      EXPECT_EQ(launches(), sizes{count});
     }
-    EXPECT_EQ(launches(), sizes{count});
   }
 }
 

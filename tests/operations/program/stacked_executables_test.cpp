@@ -4,6 +4,7 @@
 #include "operations/program/executable.hpp"
 #include "operations/program/program_graph.hpp"
 #include "tests/operations/executing.hpp"
+#include "tests/operations/program/host_member_copies.hpp"
 #include "tests/support/pretended_gpu.hpp"
 #include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
@@ -19,12 +20,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <random>
-#include <span>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -103,37 +102,6 @@ const operation_descriptor& descriptor_of(operation_type<shifted>) {
   return descriptor;
 }
 
-/// The copies of members as tasks of a host stream.
-void load_nothing(lane_libraries&) {}
-void gather(lane_libraries& libraries, std::span<const cuda::member_row> sources, void* destination,
-            const cuda::member_places& places) {
-  libraries.runtime().device().notify(
-      libraries.stream().native(),
-      [all = std::vector(sources.begin(), sources.end()), destination, places] {
-        auto* const bytes = static_cast<std::byte*>(destination);
-        std::memset(bytes, 0, places.count * places.rows * places.row_bytes);
-        for (std::size_t i = 0; i < all.size() * places.rows; ++i) {
-          const auto& source = all[i / places.rows];
-          std::memcpy(
-              bytes + i * places.row_bytes,
-              static_cast<const std::byte*>(source.address) + i % places.rows * source.bytes,
-              source.bytes);
-        }
-      });
-}
-void scatter(lane_libraries& libraries, const void* source,
-             std::span<const cuda::member_row> destinations, const cuda::member_places& places) {
-  libraries.runtime().device().notify(
-      libraries.stream().native(),
-      [all = std::vector(destinations.begin(), destinations.end()), source, places] {
-        for (std::size_t i = 0; i < all.size() * places.rows; ++i) {
-          const auto& target = all[i / places.rows];
-          std::memcpy(static_cast<std::byte*>(target.address) + i % places.rows * target.bytes,
-                      static_cast<const std::byte*>(source) + i * places.row_bytes, target.bytes);
-        }
-      });
-}
-
 class stacked_executables_test : public executor_test {
  protected:
   static constexpr std::int64_t elements = 13;
@@ -148,7 +116,7 @@ class stacked_executables_test : public executor_test {
     shift_plans.refused_rows = 0;
     shift_plans.device_bytes = 0;
     executor_test::SetUp();
-    copies_ = std::exchange(operations::member_copies(), {&load_nothing, &gather, &scatter});
+    copies_.emplace();
     lane_.emplace(runtime(), stream());
     what_.emplace(several_steps());
   }
@@ -156,7 +124,7 @@ class stacked_executables_test : public executor_test {
     tested_.reset();
     what_.reset();
     lane_.reset();
-    operations::member_copies() = copies_;
+    copies_.reset();
     executor_test::TearDown();
   }
   std::shared_ptr<device> opened_device() override {
@@ -226,7 +194,7 @@ class stacked_executables_test : public executor_test {
   }
 
  private:
-  operations::member_copy_functions copies_;
+  std::optional<host_member_copies> copies_;
   std::optional<lane_libraries> lane_;
   std::optional<program> what_;
   std::unique_ptr<executable> tested_;
