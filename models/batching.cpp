@@ -109,25 +109,29 @@ std::vector<axes> candidates_of(std::span<const program_input> inputs) {
   return candidates;
 }
 
-/// The higher, the better. Only axis 0 is computed together, and requests seldom share an input
-/// with dimensions. The reason that tells most is about axes that the model itself names.
+/// Whether the requests lie along axis 0 of each input, or it is the same for all, and of each
+/// output.
+bool is_along_first(const batch_axes& found) noexcept {
+  return std::all_of(found.inputs.begin(), found.inputs.end(),
+                     [](const auto& axis) { return axis.value_or(0) == 0; }) &&
+         std::all_of(found.outputs.begin(), found.outputs.end(),
+                     [](auto axis) { return axis == 0; });
+}
+
+/// From this merit on, no other axes are tried.
+constexpr int enough_merit = 4;
+/// The higher, the better. Requests seldom share an input with dimensions, and parts along axis 0
+/// lie together in memory. The reason that tells most is about axes that the model itself names.
 int merit_of(const batch_axes& found, bool is_named, std::span<const program_input> inputs) {
   bool has_shared = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     has_shared = has_shared || (!found.inputs[i] && inputs[i].spec.rank() != 0);
   }
   if (!found) return is_named && !has_shared ? 1 : 0;
-  return (is_along_first(found) ? 4 : 2) + (has_shared ? 0 : 1);
+  return (has_shared ? 2 : 4) + (is_along_first(found) ? 1 : 0);
 }
 
 }  // namespace
-
-bool is_along_first(const batch_axes& axes) noexcept {
-  return axes &&
-         std::all_of(axes.inputs.begin(), axes.inputs.end(),
-                     [](const auto& axis) { return axis.value_or(0) == 0; }) &&
-         std::all_of(axes.outputs.begin(), axes.outputs.end(), [](auto axis) { return axis == 0; });
-}
 
 batch_axes find_batching(const program& what, std::size_t value_count,
                          std::span<const program_input> inputs) {
@@ -156,7 +160,7 @@ batch_axes find_batching(const program& what, std::size_t value_count,
     if (merit <= best_merit) continue;
     best_merit = merit;
     best = std::move(found);
-    if (best_merit == 5) break;
+    if (best_merit >= enough_merit) break;
   }
   if (best) return *std::move(best);
   return {.inputs = axes(inputs.size()), .reason = "no input has an axis"};

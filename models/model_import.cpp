@@ -44,10 +44,9 @@ void add_batches(std::span<const program_input> inputs, std::size_t values,
     return;
   }
   compiled.batching = find_batching(compiled.program, values, inputs);
-  if (!is_along_first(compiled.batching)) return;
+  if (!compiled.batching) return;
   // Such runs are launched alone; see `per_request`. Executables for several would be made in vain.
-  constexpr std::size_t most_tensors = 4;
-  if (compiled.inputs.size() + compiled.outputs.size() > most_tensors) return;
+  if (compiled.inputs.size() + compiled.outputs.size() > max_tensors_in_batch) return;
   compiled.program = compiled.program.with_batches(compiled.batching, options.max_in_batch);
   compiled.max_in_batch = options.max_in_batch;
 }

@@ -243,7 +243,7 @@ TEST_P(model_batching, follows_recurrent_states) {
   ASSERT_TRUE(made.batching) << made.batching.reason;
   EXPECT_EQ(made.batching.inputs, (axes{1, 1}));
   EXPECT_EQ(made.batching.outputs, (std::vector<std::size_t>{2, 1}));
-  EXPECT_EQ(made.max_in_batch, 1U);  // only axis 0 is computed together
+  EXPECT_EQ(made.max_in_batch, 64U);
   std::vector<tensor_map> requests;
   for (int i = 0; i < 3; ++i) {
     requests.push_back({{"x", random_tensor({6, 1, 5})}, {"h", random_tensor({1, 1, 4})}});
@@ -287,11 +287,19 @@ TEST_P(model_batching, is_an_option) {
   EXPECT_TRUE(throws(errc::invalid_argument, "x", [&] {
     (void)run(made, {{"x", random_tensor({2, 3})}});
   }));
-  auto many = graph();
-  for (const char* const name : {"a", "b", "c"}) many.output(name).node("Exp", {"x"}, {name});
-  many.node("Neg", {"x"}, {"y"});
-  EXPECT_TRUE(made_of(many, {1, 3}).batching);
-  EXPECT_EQ(made_of(many, {1, 3}).max_in_batch, 1U);
+  for (const bool fits : {true, false}) {
+    auto many = graph();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < max_tensors_in_batch - (fits ? 2 : 1); ++i) {
+      names.push_back("y" + std::to_string(i));
+    }
+    for (const auto& name : names) {
+      many.output(name.c_str()).node("Exp", {"x"}, {name.c_str()});
+    }
+    many.node("Neg", {"x"}, {"y"});
+    EXPECT_TRUE(made_of(many, {1, 3}).batching);
+    EXPECT_EQ(made_of(many, {1, 3}).max_in_batch, fits ? 64U : 1U);
+  }
   // There is nothing to batch in inputs without elements or dimensions.
   for (const auto& shape : {extents{}, extents{0, 3}}) {
     const auto single = made_of(g, shape);

@@ -86,9 +86,8 @@ struct model_program {
   /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
   /// proves it, or why there is no batch: the name of the node, or that of the option.
   batch_axes batching{};
-  /// The largest number of runs that a GPU computes together. 1 if `batching` has a reason, an
-  /// input or an output has the requests along another axis than 0, there are more than four inputs
-  /// and outputs, or the options say so.
+  /// The largest number of runs that a GPU computes together. 1 if `batching` has a reason, there
+  /// are more than `max_tensors_in_batch` inputs and outputs, or the options say so.
   std::size_t max_in_batch = 1;
 };
 
