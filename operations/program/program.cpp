@@ -10,73 +10,39 @@
 namespace sluice {
 
 using detail::program_graph;
-
-namespace {
-
-tensor_layout unsqueezed(const tensor_layout& layout, std::size_t axis) {
-  if (axis > layout.rank() || layout.rank() == extents::max_rank) {
-    throw invalid_argument("unsqueeze", "there is no place " + std::to_string(axis) +
-                                            " for a dimension in the shape " +
-                                            to_string(layout.shape()));
-  }
-  extents shape;
-  extents strides;
-  for (std::size_t d = 0; d <= layout.rank(); ++d) {
-    if (d == axis) {
-      shape.push_back(1);
-      strides.push_back(1);
-    }
-    if (d == layout.rank()) break;
-    shape.push_back(layout.shape()[d]);
-    strides.push_back(layout.strides()[d]);
-  }
-  return {layout.type(), shape, strides, layout.offset()};
-}
-
-}  // namespace
+using view_function = detail::program_view::function;
 
 program_value::operator operand() const noexcept {
   return operand(value_reference{graph_->id(), index_});
 }
 program_value program_value::reshape(const extents& shape) const {
-  return {graph_, graph_->add_view(index_, "reshape(" + to_string(shape) + ")",
-                                   [shape](const auto& layout) { return layout.reshape(shape); })};
+  return {graph_, graph_->add_view(index_, {view_function::reshape, shape})};
 }
 program_value program_value::permute(const extents& axes) const {
-  return {graph_, graph_->add_view(index_, "permute(" + to_string(axes) + ")",
-                                   [axes](const auto& layout) { return layout.permute(axes); })};
+  return {graph_, graph_->add_view(index_, {view_function::permute, axes})};
 }
 program_value program_value::transposed() const {
-  return {graph_, graph_->add_view(index_, "transposed()",
-                                   [](const auto& layout) { return layout.transposed(); })};
+  return {graph_, graph_->add_view(index_, {view_function::transposed})};
 }
 program_value program_value::slice(std::size_t axis, std::int64_t first,
                                    std::optional<std::int64_t> last, std::int64_t step) const {
-  const auto text = "slice(" + std::to_string(axis) + ", " + std::to_string(first) + ", " +
-                    (last ? std::to_string(*last) : "end") + ", " + std::to_string(step) + ")";
-  return {graph_, graph_->add_view(index_, text, [=](const auto& layout) {
-            return layout.slice(axis, first, last, step);
-          })};
+  extents numbers{static_cast<std::int64_t>(axis), first, step};
+  if (last) numbers.push_back(*last);
+  return {graph_, graph_->add_view(index_, {view_function::slice, numbers})};
 }
 program_value program_value::select(std::size_t axis, std::int64_t index) const {
   return {graph_, graph_->add_view(
-                      index_, "select(" + std::to_string(axis) + ", " + std::to_string(index) + ")",
-                      [=](const auto& layout) { return layout.select(axis, index); })};
+                      index_, {view_function::select, {static_cast<std::int64_t>(axis), index}})};
 }
 program_value program_value::unsqueeze(std::size_t axis) const {
   return {graph_,
-          graph_->add_view(index_, "unsqueeze(" + std::to_string(axis) + ")",
-                           [axis](const auto& layout) { return unsqueezed(layout, axis); })};
+          graph_->add_view(index_, {view_function::unsqueeze, {static_cast<std::int64_t>(axis)}})};
 }
 program_value program_value::broadcast_to(const extents& shape) const {
-  return {graph_,
-          graph_->add_view(index_, "broadcast_to(" + to_string(shape) + ")",
-                           [shape](const auto& layout) { return layout.broadcast_to(shape); })};
+  return {graph_, graph_->add_view(index_, {view_function::broadcast_to, shape})};
 }
 program_value program_value::reinterpret(element_type type) const {
-  return {graph_,
-          graph_->add_view(index_, "reinterpret(" + std::string(to_string(type)) + ")",
-                           [type](const auto& layout) { return layout.reinterpret(type); })};
+  return {graph_, graph_->add_view(index_, {view_function::reinterpret, {}, type})};
 }
 
 program_builder::program_builder() : graph_(std::make_shared<program_graph>()) {}
@@ -86,13 +52,7 @@ program_value program_builder::input(std::string name) {
 }
 program_value program_builder::input(std::string name, element_type type, const extents& shape) {
   const auto number = graph_->add_input(std::move(name));
-  return {graph_, graph_->add_view(number, {}, [type, shape](const tensor_layout& input) {
-            if (input.type() == type && input.shape() == shape) return input;
-            throw error(errc::invalid_argument,
-                        "has the type " + std::string(to_string(input.type())) + " and the shape " +
-                            to_string(input.shape()) + ", but the program is for " +
-                            std::string(to_string(type)) + " and " + to_string(shape));
-          })};
+  return {graph_, graph_->add_view(number, {view_function::require, shape, type})};
 }
 program_value program_builder::input(std::string name, per_request_t mark) {
   return {graph_, graph_->add_input(std::move(name), mark.axis)};

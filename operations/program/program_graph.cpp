@@ -161,9 +161,9 @@ std::string program_graph::new_step_name(const std::string& operation) const {
   return name;
 }
 
-std::uint32_t program_graph::add_view(std::uint32_t source, std::string text, view_function view) {
+std::uint32_t program_graph::add_view(std::uint32_t source, const program_view& view) {
   require_open();
-  return add({value_kind::view, source, std::move(view), std::move(text)});
+  return add({value_kind::view, source, view, view.text()});
 }
 
 bool program_graph::by_memory::operator()(const tensor* a, const tensor* b) const noexcept {
@@ -310,7 +310,7 @@ std::vector<std::uint32_t> program_graph::add_program(const std::string& name,
         break;
       }
       case value_kind::view:
-        copies.push_back(add_view(copies[v.source], v.text, v.view));
+        copies.push_back(add({value_kind::view, copies[v.source], v.view, v.text}));
         break;
       case value_kind::result: {
         const auto& inner_result = inner.results_[v.source];
@@ -416,7 +416,6 @@ void program_graph::require_batches(std::size_t max_in_batch) const {
 }
 
 std::size_t program_graph::count_bytes() const noexcept {
-  constexpr std::size_t view_bytes = 128;  // of what a view function holds
   std::size_t sum = sizeof(*this) + host_constants_bytes_ + step_names_->capacity() +
                     host_bytes(inputs_) + host_bytes(scalars_) + host_bytes(output_names_) +
                     host_bytes(run_axes_) + host_bytes(padded_axes_) + host_bytes(input_values_) +
@@ -425,7 +424,7 @@ std::size_t program_graph::count_bytes() const noexcept {
                     constants_.size() * sizeof(constant);
   for (const auto& c : constants_) sum += c.name.capacity();
   for (const auto& v : values_) {
-    sum += v.text.capacity() + (v.kind == value_kind::view ? view_bytes : 0);
+    sum += v.text.capacity() + (v.kind == value_kind::view ? sizeof(program_view) : 0);
   }
   for (const auto& s : steps_) {
     sum += s.name.capacity() + s.operation->bytes() + host_bytes(s.operands) +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operations/program/program_inference.hpp"
+#include "operations/program/program_view.hpp"
 #include "operations/program/uploaded_constants.hpp"
 
 #include <sluice/operations/host_tensor.hpp>
@@ -31,6 +32,7 @@ class program_graph {
   static constexpr std::size_t max_runs_in_batch = 128;
 
   enum class value_kind : std::uint8_t { input, constant, result, view };
+  /// A `program_view`, unless a test replaces it.
   using view_function = std::function<tensor_layout(const tensor_layout&)>;
   struct value {
     value_kind kind;
@@ -85,7 +87,7 @@ class program_graph {
                                                     std::shared_ptr<program_step> operation);
   /// The name `operation`, with a number behind it if a step has this name.
   [[nodiscard]] std::string new_step_name(const std::string& operation) const;
-  [[nodiscard]] std::uint32_t add_view(std::uint32_t source, std::string text, view_function view);
+  [[nodiscard]] std::uint32_t add_view(std::uint32_t source, const program_view& view);
   /// Adds the steps of another program. Returns its outputs.
   [[nodiscard]] std::vector<std::uint32_t> add_program(const std::string& name,
                                                        const program_graph& inner,
@@ -169,6 +171,10 @@ class program_graph {
   /// The value that `number` is a view of, directly or through other views.
   [[nodiscard]] std::uint32_t viewed(std::uint32_t number) const noexcept {
     return values_[number].viewed;
+  }
+  /// The function and the parameters of a view.
+  [[nodiscard]] const program_view& view_of(std::uint32_t number) const noexcept {
+    return *values_[number].view.target<program_view>();
   }
   /// The number of the value that is an input.
   [[nodiscard]] std::uint32_t value_of_input(std::size_t input) const noexcept {
