@@ -129,7 +129,11 @@ class typed_recorded_operation final : public recorded_operation {
     const auto operands = sluice::detail::operands_of(copy);
     std::vector<std::optional<tensor_spec>> specs(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (*operands[i].value) specs[i] = spec_of(operands[i].value->reference().index);
+      if (!*operands[i].value) continue;
+      specs[i] = spec_of(operands[i].value->reference().index);
+      // What is updated is a new value, which lies without gaps.
+      if (operands[i].role == member_role::output)
+        specs[i] = tensor_spec::row_major(specs[i]->type, specs[i]->shape);
     }
     inference_for<Operation> inferred(operands, specs);
     call_storage call;
