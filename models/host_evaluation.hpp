@@ -9,6 +9,8 @@
 
 namespace sluice::models {
 
+class blocking_executor;
+
 /// Runs programs without inputs on a host device of its own, which the first of them opens.
 /// Thread-safe.
 class host_evaluation {
@@ -22,10 +24,8 @@ class host_evaluation {
   [[nodiscard]] host_tensors run(const program& what);
 
  private:
-  class running;
-
   std::mutex mutex_;
-  std::unique_ptr<running> running_;
+  std::unique_ptr<blocking_executor> running_;
 };
 
 }  // namespace sluice::models
