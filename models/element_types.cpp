@@ -65,6 +65,13 @@ element_type require_element_type(std::int64_t number) {
                   " of ONNX");
 }
 
+std::int32_t onnx_number_of(element_type type) noexcept {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].type == type) return static_cast<std::int32_t>(i);
+  }
+  return 0;
+}
+
 bool is_real(element_type type) noexcept {
   return type == element_type::f16 || type == element_type::bf16 || type == element_type::f32 ||
          type == element_type::f64;

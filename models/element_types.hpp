@@ -14,6 +14,8 @@ namespace sluice::models {
 [[nodiscard]] std::optional<element_type> find_element_type(std::int64_t number) noexcept;
 /// Likewise. @throws error `unsupported` with the name of the type in ONNX
 [[nodiscard]] element_type require_element_type(std::int64_t number);
+/// The number of a type there.
+[[nodiscard]] std::int32_t onnx_number_of(element_type type) noexcept;
 /// Whether a type is f16, bf16, f32 or f64.
 [[nodiscard]] bool is_real(element_type type) noexcept;
 

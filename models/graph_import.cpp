@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph_import.hpp"
 
+#include "models/export/operation_form.hpp"
 #include "models/operator_attributes.hpp"
 
 #include <sluice/models/model.hpp>
@@ -70,6 +71,24 @@ void require_known_attributes(const onnx::NodeProto& message, std::int64_t opset
                                                         " in version " + std::to_string(opset) +
                                                         " of the operator set");
   }
+}
+
+/// The entry for the operator of a node; nullptr if there is none.
+/// @throws error `invalid_argument` if the operator of ONNX does not have an attribute
+/// @throws error `unsupported` if the domain or its version is not known
+const operator_entry* find_entry(const onnx::NodeProto& message, const std::string& domain,
+                                 std::int64_t opset) {
+  if (domain == own_domain) {
+    if (opset == own_domain_version) return find_own_operator(message.op_type());
+    throw error(errc::unsupported, "version " + std::to_string(opset) + " of the domain '" +
+                                       domain + "': the only one is " +
+                                       std::to_string(own_domain_version));
+  }
+  if (!domain.empty())
+    throw error(errc::unsupported, "operators of the domain '" + domain + "' are not supported");
+  const auto* const entry = find_operator(message.op_type(), opset);
+  if (entry != nullptr) require_known_attributes(message, opset);
+  return entry;
 }
 
 /// The domain, with one name for that of ONNX itself.
@@ -300,11 +319,8 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto domain = domain_of(message.domain());
   const auto found = visible.opsets->find(domain);
   const auto opset = found != visible.opsets->end() ? found->second : 0;
-  if (!domain.empty())
-    throw error(errc::unsupported, "operators of the domain '" + domain + "' are not supported");
-  const auto* const entry = find_operator(message.op_type(), opset);
+  const auto* const entry = find_entry(message, domain, opset);
   if (entry == nullptr) throw error(errc::unsupported, "sluice does not have this operator");
-  require_known_attributes(message, opset);
   if (inputs.has_unknown) throw unknown_output();
   if (auto folded = fold(*entry, message, attributes, inputs.values, opset)) {
     return *std::move(folded);
@@ -338,7 +354,7 @@ std::optional<results> graph_import::fold(const operator_entry& entry,
                                           const attribute_map& attributes,
                                           const std::vector<std::optional<value>>& inputs,
                                           std::int64_t opset) {
-  if (entry.folding == folding::never) return std::nullopt;
+  if (entry.folding == folding::never || file_.states_steps()) return std::nullopt;
   step_scope scope(scope_.budget());
   std::size_t bytes = 0;
   std::vector<std::optional<value>> known(inputs.size());

@@ -70,6 +70,9 @@ model_file::model_file(model_contents contents, std::string name,
     declarations_.push_back(&input);
   }
   for (const auto& output : graph().output()) outputs_.push_back(read_declaration(output));
+  for (const auto& entry : message_.metadata_props()) {
+    if (entry.key() == steps_key) states_steps_ = true;
+  }
   for (const auto& function : message_.functions()) {
     functions_.emplace(std::pair(function.domain(), function.name()), &function);
     defaults_.emplace(&function, read_defaults(name_, function));

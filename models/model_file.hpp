@@ -54,6 +54,11 @@ class model_file {
   [[nodiscard]] host_tensor constant(const onnx::TensorProto& tensor) const;
   /// The constants that imports compute from those of this model.
   [[nodiscard]] derived_constants& derived() const noexcept { return derived_; }
+  /// Whether each node is a step or a view of a program that `write_model` has written, so that
+  /// none is computed while the program is made.
+  [[nodiscard]] bool states_steps() const noexcept { return states_steps_; }
+  /// The key of the metadata that says so.
+  static constexpr std::string_view steps_key = "sluice.steps";
   /// Computes constants.
   [[nodiscard]] host_evaluation& evaluation() const noexcept { return evaluation_; }
 
@@ -64,6 +69,7 @@ class model_file {
   std::vector<model_value> inputs_;
   std::vector<const onnx::ValueInfoProto*> declarations_;  // of the inputs
   std::vector<model_value> outputs_;
+  bool states_steps_ = false;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
   std::map<const onnx::FunctionProto*, std::deque<onnx::AttributeProto>> defaults_;
   mutable std::mutex mutex_;

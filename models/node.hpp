@@ -90,6 +90,7 @@ class node {
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers_of(std::size_t number,
                                                                      std::string_view name) const;
 
+  [[nodiscard]] const attribute_map& attributes() const noexcept { return attributes_; }
   [[nodiscard]] bool has_attribute(std::string_view name) const noexcept {
     return attributes_.contains(name);
   }
@@ -128,6 +129,11 @@ class node {
   template <class Operation>
   [[nodiscard]] value add(Operation operation) const {
     return scope_.add(with_math(std::move(operation)));
+  }
+  /// Adds a step that no `model_precision` changes, and returns all of its results.
+  template <class Operation>
+  [[nodiscard]] results add_as_stated(Operation operation) const {
+    return scope_.add_all(std::move(operation));
   }
   /// Adds a step, and returns all of its results.
   template <class Operation>

@@ -4,3 +4,4 @@
 // Everything of the layer `models`: ONNX files as programs.
 
 #include <sluice/models/model.hpp>
+#include <sluice/models/write_model.hpp>
