@@ -11,6 +11,7 @@
 #include "tools/sluice/session.hpp"
 
 #include <sluice/models/model.hpp>
+#include <sluice/models/write_model.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,7 @@ struct command_options {
   model_options making{};
   profile_options profiling{};
   std::string chart;
+  std::string written;
 };
 
 /// Every reason why there is no program. Inputs that it must know are bound, if there is a file.
@@ -116,6 +118,7 @@ void run(const CLI::App& command, const command_options& options) {
   const auto& network = opened.network;
   std::vector<named_file> output_files{{"report", standard_output}};
   if (!options.chart.empty()) output_files.push_back({"--chart", options.chart});
+  if (!options.written.empty()) output_files.push_back({"--write", options.written});
   require_distinct_files(options.common, std::move(output_files), opened.files(options.source));
 
   const auto stated = opened.read(options.source);
@@ -139,6 +142,8 @@ void run(const CLI::App& command, const command_options& options) {
   }
   if (found.profile && !options.chart.empty())
     io::draw_bar_chart(profile_chart(*found.profile, options.source.path)).save(options.chart);
+
+  if (!options.written.empty() && report.compiled) write_model(*report.compiled, options.written);
 
   if (options.json) {
     auto document = report_json(report);
@@ -175,6 +180,9 @@ void add_model_command(CLI::App& program) {
   add_output(command, "--chart", options->chart,
              "With --profile, also draw a chart of the longest steps")
       ->type_name("PNG");
+  add_output(command, "--write", options->written,
+             "Write the program, with what has been optimised, as another model")
+      ->type_name("FILE");
   command
       .add_option_function<std::string>(
           "--runs",

@@ -121,6 +121,20 @@ TEST_F(model_command, lists_what_is_optimised) {
   EXPECT_EQ(unchanged.at("steps"), 3);
 }
 
+TEST_F(model_command, writes_the_program) {
+  onnx_graph graph;
+  graph.input("x", {3}).output("y");
+  graph.node("Sigmoid", {"x"}, {"gate"});
+  graph.node("Mul", {"x", "gate"}, {"y"});
+  save_model("silu.onnx", graph);
+  (void)run({"model", "silu.onnx", "--write", "fast.onnx"});
+  const auto found = report({"fast.onnx", "--no-optimize"}).at("program");
+  EXPECT_EQ(found.at("steps"), 1);
+  EXPECT_NE(run({"model", "fast.onnx"}).output.find("sluice.silu"), std::string::npos);
+  EXPECT_NE(run({"model", "silu.onnx", "--write", "-"}).status, 0);
+  EXPECT_NE(run({"model", "silu.onnx", "--write", "silu.onnx"}).status, 0);
+}
+
 // A shape states the symbols of other inputs, too.
 TEST_F(model_command, takes_shapes) {
   onnx_graph graph;
