@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/program/epilogues.hpp"
 
-#include "operations/program/permuted_copy.hpp"
 #include "operations/program/following_steps.hpp"
+#include "operations/program/permuted_copy.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <sluice/operations/blas.hpp>

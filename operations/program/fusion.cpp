@@ -2,8 +2,8 @@
 #include "operations/program/fusion.hpp"
 
 #include "operations/elementwise/layouts.hpp"
-#include "operations/program/permuted_copy.hpp"
 #include "operations/program/fusible_step.hpp"
+#include "operations/program/permuted_copy.hpp"
 #include "operations/program/program_graph.hpp"
 
 #include <algorithm>
