@@ -45,15 +45,21 @@ void derived_constants::remember(const host_tensor& tensor, std::uint64_t number
   identities_.insert_or_assign(tensor.data().get(), identity{tensor.data(), number});
 }
 
-host_tensor derived_constants::find_or_make(const host_tensor& source,
+host_tensor derived_constants::find_or_make(std::span<const host_tensor* const> sources,
                                             const std::string& derivation,
                                             const std::function<host_tensor()>& make) {
-  if (source.bytes() < min_bytes || !detail::fixed_elements::are_fixed(source)) return make();
+  const auto is_looked_up = [](const host_tensor* source) {
+    return source->bytes() >= min_bytes && detail::fixed_elements::are_fixed(*source);
+  };
+  if (!std::all_of(sources.begin(), sources.end(), is_looked_up)) return make();
   std::string key;
   {
     const std::lock_guard lock(mutex_);
-    key = std::to_string(number_of(source)) + ' ' + std::string(to_string(source.type())) +
-          to_string(source.shape()) + ' ' + derivation;
+    for (const auto* const source : sources) {
+      key += std::to_string(number_of(*source)) + ' ' + std::string(to_string(source->type())) +
+             to_string(source->shape()) + ' ';
+    }
+    key += derivation;
     if (auto known = find(key)) return known;
   }
   auto made = make();

@@ -9,14 +9,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 
 namespace sluice::models {
 
-/// Constants that imports of one model compute from others: converted to another type, or with a
-/// batch normalisation in them. Programs that live at the same time share them, and with them their
-/// copies on devices. Thread-safe.
+/// Constants that imports of one model compute from others: converted to another type, with a
+/// batch normalisation in them, or side by side. Programs that live at the same time share them,
+/// and with them their copies on devices. Thread-safe.
 class derived_constants {
  public:
   /// The smallest source that is looked up, in bytes. What depends on a smaller one, or on one that
@@ -29,6 +30,13 @@ class derived_constants {
   /// @param make may return no tensor, which is not kept
   /// @throws error as `make`
   [[nodiscard]] host_tensor find_or_make(const host_tensor& source, const std::string& derivation,
+                                         const std::function<host_tensor()>& make) {
+    const auto* const only = &source;
+    return find_or_make(std::span(&only, 1), derivation, make);
+  }
+  /// Likewise from several tensors, whose order counts.
+  [[nodiscard]] host_tensor find_or_make(std::span<const host_tensor* const> sources,
+                                         const std::string& derivation,
                                          const std::function<host_tensor()>& make);
   /// Drops the constants that no program uses.
   void drop_unused() noexcept;

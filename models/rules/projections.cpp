@@ -26,6 +26,7 @@ struct projection {
   const host_tensor* weights = nullptr;  ///< [k, n]
   const host_tensor* bias = nullptr;     ///< of n numbers, or nullptr
   std::int64_t columns = 0;              ///< n
+  extents shape{};                       ///< of the operand of the attention
   std::vector<std::size_t> steps{};      ///< of the sum, if there is one, then of the product
 };
 
@@ -49,11 +50,13 @@ std::optional<projection> projection_of(const optimizer& state, const operand& x
   const auto& graph = state.graph();
   projection found;
   auto value = state.value_of(x);
+  found.shape = graph.spec(value).shape;
   while (graph.kind(value) == step_graph::value_kind::view) {
     const auto& [viewed, what] = graph.view_of(value);
     found.views.insert(found.views.begin(), what);
     value = graph.resolve(viewed);
   }
+  const auto shape = graph.spec(value).shape;
   const auto columns = found.columns = last_extent(graph.spec(value));
   if (const auto* const sum = state.maker(value, binary_function::add, &found.steps)) {
     const auto type = graph.spec(value).type;
@@ -66,9 +69,11 @@ std::optional<projection> projection_of(const optimizer& state, const operand& x
   }
   found.product = state.maker<gemm>(value, &found.steps);
   const auto* const product = found.product;
-  if (product == nullptr || product->c || product->residual || product->type ||
-      product->activation != activation::none || product->new_c != layout::row_major ||
-      product->alpha.is_of_program() || (product->bias && found.bias != nullptr)) {
+  // A sum may be larger than the product, which it repeats.
+  if (product == nullptr || graph.spec(value).shape != shape || product->c || product->residual ||
+      product->type || product->activation != activation::none ||
+      product->new_c != layout::row_major || product->alpha.is_of_program() ||
+      (product->bias && found.bias != nullptr)) {
     return {};
   }
   if (product->bias) {
@@ -80,7 +85,7 @@ std::optional<projection> projection_of(const optimizer& state, const operand& x
   found.x = state.value_of(product->a);
   const auto& spec = graph.spec(w);
   const bool is_matrix = found.weights != nullptr && spec.rank() == 2 &&
-                         found.weights->shape() == spec.shape &&
+                         found.weights->shape() == spec.shape && spec.shape[1] == columns &&
                          graph.spec(value).rank() == graph.spec(found.x).rank();
   // Parts of the product must be aligned as tensors are for the kernels of an attention.
   constexpr std::int64_t elements_of_alignment = 8;
@@ -137,7 +142,9 @@ class joint_product {
     auto& graph = state_.graph();
     auto product = *parts_.front().product;
     // New constants move those that the parts refer to.
-    auto joint_weights = side_by_side(weights, rows, extents{rows, columns});
+    auto joint_weights = state_.derived().find_or_make(weights, "side by side", [&] {
+      return side_by_side(weights, rows, extents{rows, columns});
+    });
     if (biases.front() != nullptr) {
       auto joint_bias = side_by_side(biases, 1, extents{columns});
       product.bias = operand_of(graph.add_constant(name + ".bias", std::move(joint_bias)));
@@ -169,7 +176,8 @@ class joint_product {
       for (const auto& what : parts_[i].views) {
         if (spec) spec = what.spec_of(*spec);
       }
-      if (!spec) return false;
+      // An attention takes any strides.
+      if (!spec || spec->shape != parts_[i].shape) return false;
     }
     return true;
   }

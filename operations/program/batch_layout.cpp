@@ -134,7 +134,7 @@ void add_places(const program_graph& graph, const program_inference& alone, batc
     outputs.push_back(part_of(i, external_of_output(graph, alone, i), spec, *axis));
   }
   for (std::size_t i = 0; i < layout.input_specs.size(); ++i) {
-    if (!graph.is_per_request(i)) continue;
+    if (!graph.is_per_request(i) || full_run->uses[i].ignored) continue;
     layout.inputs.push_back(
         part_of(i, i, layout.input_specs[i], padded_axis(graph, i, layout.input_specs[i])));
   }
@@ -157,9 +157,9 @@ batch_layout layout_of(const program_graph& graph, std::shared_ptr<const program
   batch_layout layout;
   layout.externals = alone->uses.size();
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (const auto axis = graph.run_axis(i)) {
-      layout.inputs.push_back(part_along(*axis, i, i, alone->inputs[i]));
-    }
+    // No address is known of an input that no step reads.
+    const auto axis = alone->uses[i].ignored ? std::nullopt : graph.run_axis(i);
+    if (axis) layout.inputs.push_back(part_along(*axis, i, i, alone->inputs[i]));
   }
   for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
     layout.outputs.push_back(part_along(alone->output_axes[i], i,

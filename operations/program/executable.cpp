@@ -123,7 +123,7 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
                        lane_libraries& libraries)
     : executable(*graph, *inferred, libraries) {
   graph_ = graph;
-  allow_capture(graph, inferred, libraries.runtime().device().id().kind);
+  allow_capture(graph, inferred, graph->capture(), libraries.runtime().device().id().kind);
   if (graph->capture() == capture_policy::at_prepare) capture_->make(libraries);
   // A GPU pads the runs of a batch if it can. Runs that are stacked have no word for each of them.
   const bool finds_errors =
@@ -144,19 +144,19 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
 
 void executable::allow_capture(const std::shared_ptr<const program_graph>& graph,
                                const std::shared_ptr<const program_inference>& inferred,
-                               device_kind kind) {
-  capture_ = std::make_unique<program_capture>(graph, inferred, kind);
+                               capture_policy policy, device_kind kind) {
+  capture_ = std::make_unique<program_capture>(graph, inferred, policy, kind);
   if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
 }
 
 bool executable::wants_capture() const noexcept {
-  const bool wants = capture_ && capture_->wanted();
-  return (stacked_ && stacked_->want_captures()) || wants;
+  if (awaits_capture() || (stacked_ && stacked_->awaits_capture())) return false;
+  return (capture_ && capture_->wanted()) || (stacked_ && stacked_->wants_capture());
 }
 
-void executable::make_captures(lane_libraries& libraries) const noexcept {
-  if (capture_ && capture_->is_requested()) capture_->make(libraries);
-  if (stacked_) stacked_->make_captures(libraries);
+void executable::make_capture(lane_libraries& libraries) const noexcept {
+  if (awaits_capture()) capture_->make(libraries);
+  if (stacked_) stacked_->make_capture(libraries);
 }
 
 std::size_t executable::form::bytes() const noexcept {

@@ -69,7 +69,7 @@ void executable::keep_form() noexcept {
 
 void executable::improve(lane_libraries& libraries) const noexcept {
   load_kernels(libraries);
-  make_captures(libraries);
+  make_capture(libraries);
 }
 
 }  // namespace sluice::operations

@@ -142,20 +142,26 @@ std::unique_ptr<const stacked_executables::piece> stacked_executables::make_piec
 
   auto result = piece_of(*graph, *stacked, count);
   auto runs = std::make_unique<executable>(*graph, *stacked, libraries, &kept_);
-  runs->allow_capture(graph, stacked, kind);
-  result->storage = std::move(runs);
-  result->runs = result->storage.get();
-  result->workspace_bytes = place_bytes_ * count + result->runs->workspace_bytes();
+  result->workspace_bytes = place_bytes_ * count + runs->workspace_bytes();
   const auto largest =
       std::max({result->workspace_bytes, made_workspace_bytes_, alone_.scratch_bytes()});
-  const auto device_bytes = result->runs->device_bytes();
   const auto device_bytes_before = device_bytes_of_alone_ + made_device_bytes_;
-  if (result->workspace_bytes > max_workspace_bytes ||
-      exceeds(limits.host_bytes, host_bytes, result->runs->bytes()) ||
-      exceeds(limits.device_bytes, device_bytes_before, device_bytes) ||
-      exceeds(limits.device_bytes, device_bytes_before + device_bytes, largest)) {
-    return nullptr;
+  // `sets` of plans: a graph has one of its own.
+  const auto fits = [&](std::size_t sets) {
+    const auto device_bytes = sets * runs->device_bytes();
+    return !exceeds(limits.host_bytes, host_bytes, sets * runs->bytes()) &&
+           !exceeds(limits.device_bytes, device_bytes_before, device_bytes) &&
+           !exceeds(limits.device_bytes, device_bytes_before + device_bytes, largest);
+  };
+  if (result->workspace_bytes > max_workspace_bytes || !fits(1)) return nullptr;
+  if (graph->capture() != capture_policy::never && fits(2) &&
+      program_capture::may_be_captured(*runs)) {
+    // While requests wait, whatever the policy of the program.
+    runs->allow_capture(graph, stacked, capture_policy::automatic, kind);
   }
+  const auto device_bytes = runs->device_bytes();
+  result->storage = std::move(runs);
+  result->runs = result->storage.get();
   if (device_bytes != 0) {
     result->charge = libraries.runtime().reserve_memory(std::span(&device_bytes, 1));
   }
@@ -180,15 +186,21 @@ void stacked_executables::load_kernels(lane_libraries& libraries) const noexcept
   }
 }
 
-bool stacked_executables::want_captures() const noexcept {
-  bool want = false;
-  for (const auto& p : pieces()) want |= p->storage && p->storage->wants_capture();
-  return want;
+bool stacked_executables::awaits_capture() const noexcept {
+  const auto all = pieces();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& p) { return p->storage && p->storage->awaits_capture(); });
 }
 
-void stacked_executables::make_captures(lane_libraries& libraries) const noexcept {
+bool stacked_executables::wants_capture() const noexcept {
+  const auto all = pieces();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& p) { return p->storage && p->storage->wants_capture(); });
+}
+
+void stacked_executables::make_capture(lane_libraries& libraries) const noexcept {
   for (const auto& p : pieces()) {
-    if (p->storage) p->storage->make_captures(libraries);
+    if (p->storage) p->storage->make_capture(libraries);
   }
 }
 

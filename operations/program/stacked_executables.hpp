@@ -52,8 +52,9 @@ class stacked_executables final : public batch_growth {
   [[nodiscard]] bool awaits_kernels() const noexcept;
   [[nodiscard]] bool wants_kernels() const noexcept;
   void load_kernels(lane_libraries& libraries) const noexcept;
-  [[nodiscard]] bool want_captures() const noexcept;
-  void make_captures(lane_libraries& libraries) const noexcept;
+  [[nodiscard]] bool awaits_capture() const noexcept;
+  [[nodiscard]] bool wants_capture() const noexcept;
+  void make_capture(lane_libraries& libraries) const noexcept;
   ///@}
   [[nodiscard]] std::size_t bytes() const noexcept;
   /// Charged to the memory budget already.
