@@ -127,6 +127,40 @@ TEST_P(attention_rule, joins_projections) {
   expect(all + "\no = Neg km", "attention", {{"x", sequence}}, constants, {"y", "o"});
 }
 
+TEST_P(attention_rule, joins_no_projections_that_a_bias_extends) {
+  // The product of the queries has one column, and the bias repeats it.
+  const auto nodes = R"(qm = MatMul x wq
+                        qb = Add qm bq
+                        k = MatMul x wk
+                        v = MatMul x wv
+                        t = Transpose k perm=[0,2,1]
+                        s = MatMul qb t
+                        p = Softmax s axis=-1
+                        y = MatMul p v)";
+  const tensor_map inputs{{"x", random_tensor({batch_, queries_, 7})}};
+  tensor_map constants{{"wq", random_tensor({7, 1})},
+                       {"bq", random_tensor({16})},
+                       {"wk", random_tensor({7, 16})},
+                       {"wv", random_tensor({7, 16})}};
+  // Keys and values alone.
+  expect(nodes + std::string("\nz = Neg y"), "attention projections", inputs, constants, {"z"});
+  // A bias with more dimensions than the product.
+  const auto* const four = R"(qm = MatMul x wq
+                              qb = Add qm bias
+                              km = MatMul x wk
+                              kb = Add km bias
+                              vm = MatMul x wv
+                              vb = Add vm bias
+                              t = Transpose kb perm=[0,1,3,2]
+                              s = MatMul qb t
+                              p = Softmax s axis=-1
+                              y = MatMul p vb)";
+  constants.insert_or_assign("wq", random_tensor({7, 16}));
+  constants.erase("bq");
+  constants.emplace("bias", random_tensor({1, 1, 1, 16}));
+  expect(four, "attention", inputs, constants);
+}
+
 TEST_P(attention_rule, joins_projections_without_biases_or_of_different_sizes) {
   const auto nodes = R"(qm = MatMul x wq
                         km = MatMul x wk

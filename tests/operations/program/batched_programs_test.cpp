@@ -113,6 +113,25 @@ TEST_P(batched_programs, have_results_in_another_order_of_dimensions) {
       "with axis 0 outermost");
 }
 
+// The launch has no address of an input that no step reads.
+TEST_P(batched_programs, need_not_read_all_inputs) {
+  program_builder p;
+  const auto x = p.input("x", per_request);
+  (void)p.input("unread", per_request);
+  const auto what = std::move(p).build({p.add("y", multiply(x, 3))}, {.max_in_batch = 8});
+  std::vector<sluice::run> runs;
+  std::vector<tensor> expected;
+  for (int i = 0; i < 5; ++i) {
+    const auto numbers_of_run = numbers({1, 7});
+    expected.push_back(alone(multiply(numbers_of_run, 3)));
+    runs.push_back({.what = what, .inputs = {numbers_of_run, numbers({1, 9})}});
+  }
+  auto answers = submit_together(std::move(runs));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(bits(answer_of(answers[i])[0]), bits(expected[i]));
+  }
+}
+
 TEST_P(batched_programs, write_outputs_that_are_given) {
   for (const std::size_t axis : {0, 1}) {
     lie_along(axis);
