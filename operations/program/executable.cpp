@@ -252,8 +252,11 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
       return stacked_->enqueue(libraries, {externals, std::span(&alone, 1)}, scratch);
     }
     auto* const errors = run_data != nullptr ? run_data->errors : nullptr;
-    capture_->launch(libraries.stream(), externals, errors,
-                     [&] { enqueue_steps(libraries, externals, scratch, run_data, errors); });
+    const auto all_steps = [&] {
+      enqueue_steps(libraries, externals, scratch, run_data, errors);
+    };
+    if (!capture_) return all_steps();
+    capture_->launch(libraries.stream(), externals, errors, all_steps);
   });
   if (run_data != nullptr && !run_data->downloads.empty()) {
     parts.enqueue([&] { run_data->enqueue_after_batch(externals); });
