@@ -14,7 +14,7 @@
 
 namespace sluice::operations {
 
-/// A constant in host memory on one device, which programs share. Nobody writes it, so launches
+/// A constant in host memory on one device, as programs may share it. Nobody writes it, so launches
 /// that own this object need not record it. Thread-safe.
 class device_constant {
  public:

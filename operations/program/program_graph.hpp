@@ -121,7 +121,7 @@ class program_graph {
   [[nodiscard]] std::size_t host_constants_bytes() const noexcept { return host_constants_bytes_; }
   /// The size of those of them that lie together in the block of the program, in bytes.
   [[nodiscard]] std::size_t own_constants_bytes() const noexcept { return own_constants_bytes_; }
-  /// The others, which programs share, in the order of their blocks.
+  /// The others, which programs share if the elements are fixed, in the order of their blocks.
   [[nodiscard]] std::span<const std::shared_ptr<const operations::shared_constant>>
   shared_constants() const noexcept {
     return shared_constants_;

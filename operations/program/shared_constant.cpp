@@ -8,6 +8,7 @@
 
 #include <sluice/runtime/host_transfer.hpp>
 
+#include <atomic>
 #include <utility>
 
 namespace sluice::operations {
@@ -16,7 +17,7 @@ namespace {
 using constant_ref = std::shared_ptr<const shared_constant>;
 using copy_ref = std::shared_ptr<const device_constant>;
 
-/// The constants that programs of the process have now, by their memory.
+/// The constants that programs of the process share now, by their memory.
 struct known_constants {
   using key = std::pair<const void*, std::size_t>;
   [[nodiscard]] static key key_of(const host_tensor& elements) {
@@ -29,13 +30,23 @@ struct known_constants {
     std::erase_if(constants, [](const auto& entry) { return entry.second.expired(); });
     swept_size = constants.size();
   }
+  const std::uint32_t depth = detail::fork_depth();
   std::mutex mutex;
   std::map<key, std::weak_ptr<const shared_constant>> constants;
   std::size_t swept_size = 0;  // after the last sweep
 };
 known_constants& all_constants() {
-  static auto& constants = *new known_constants;  // never destroyed: programs may outlive it
-  return constants;
+  // Never destroyed, because programs in static objects may outlive every other object. A child of
+  // `fork` shares nothing with programs of the parent, whose threads may have held locks.
+  static constinit std::atomic<known_constants*> current{nullptr};
+  auto* instance = current.load(std::memory_order_acquire);
+  while (instance == nullptr || instance->depth != detail::fork_depth()) {
+    auto candidate = std::make_unique<known_constants>();
+    if (current.compare_exchange_strong(instance, candidate.get(), std::memory_order_acq_rel)) {
+      instance = candidate.release();
+    }
+  }
+  return *instance;
 }
 
 /// The constants that one thread makes on a device.
@@ -127,6 +138,11 @@ void claimed_constants::upload(lane_libraries& libraries) {
 }  // namespace
 
 std::shared_ptr<const shared_constant> shared_constant::of(const host_tensor& elements) {
+  // Plans, batches and captures may keep the graph of a program after its owner has dropped it and
+  // has written the elements. The next program reads them again.
+  if (!detail::fixed_elements::are_fixed(elements)) {
+    return std::make_shared<const shared_constant>(elements);
+  }
   auto& known = all_constants();
   const std::lock_guard lock(known.mutex);
   known.sweep();

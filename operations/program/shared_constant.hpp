@@ -18,15 +18,15 @@
 
 namespace sluice::operations {
 
-/// A constant in host memory, which all programs of the process with this memory share. They own
-/// it, and it owns the memory, so an address never stands for other elements. Thread-safe.
+/// A large constant in host memory. All programs of the process with its memory share it if nobody
+/// writes the elements any more. It owns the memory, so no address stands for others. Thread-safe.
 class shared_constant {
  public:
-  /// The smallest constant that is shared, in bytes. Smaller ones lie together in one block of each
-  /// program, because a block and a transfer for each would cost more than they save.
+  /// The smallest size, in bytes. Smaller constants lie together in one block of each program,
+  /// because a block and a transfer for each would cost more than they save.
   static constexpr std::size_t min_bytes = std::size_t{16} << 10U;
 
-  /// The constant with these elements: that of another program, or a new one.
+  /// The constant of other programs with these `fixed_elements`, or a new one. Others are new.
   [[nodiscard]] static std::shared_ptr<const shared_constant> of(const host_tensor& elements);
 
   explicit shared_constant(host_tensor elements) noexcept : elements_(std::move(elements)) {}

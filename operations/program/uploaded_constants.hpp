@@ -24,8 +24,8 @@ class program_graph;
 namespace sluice::operations {
 
 /// Those constants of a program that lie in host memory, and the results of the steps that depend
-/// on nothing else, on a device: the large constants as other programs share them, all others in
-/// one block. Nobody writes them, so launches that own this object need not record them.
+/// on nothing else, on a device: each large constant in a block that programs may share, all others
+/// in one block. Nobody writes them, so launches that own this object need not record them.
 class uploaded_constants {
  public:
   /// Allocates the block of the program, brings the small constants there and computes the steps

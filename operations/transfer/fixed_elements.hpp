@@ -6,8 +6,8 @@
 
 namespace sluice::detail {
 
-/// Tensors in host memory that nobody writes any more. A host device computes with such constants
-/// where they are. Thread-safe.
+/// Tensors in host memory that nobody writes any more. Programs share such constants on a device,
+/// and a host device computes with them where they are. Thread-safe.
 struct SLUICE_EXPORT fixed_elements {
   /// Marks the memory of a tensor, and so all tensors that share it. The caller promises that
   /// nobody will write the elements. Does nothing if the tensor has not allocated its memory
