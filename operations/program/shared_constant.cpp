@@ -6,8 +6,10 @@
 #include "operations/transfer/fixed_elements.hpp"
 #include "runtime/seam.hpp"
 
+#include <sluice/runtime/error.hpp>
 #include <sluice/runtime/host_transfer.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -102,6 +104,10 @@ void claimed_constants::upload(lane_libraries& libraries) {
   // Of one launch. The driver blocks at about a thousand, and holds its lock meanwhile.
   constexpr std::size_t max_commands = 256;
   auto& planner = planner_libraries(libraries);
+  // In this order, later transfers find room in the pinned memory of the earlier ones.
+  std::sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) {
+    return a.first->elements().bytes() > b.first->elements().bytes();
+  });
   std::vector<std::size_t> sizes;
   for (const auto& [constant, copy] : all_) sizes.push_back(constant->elements().bytes());
   const auto blocks = planner_blocks(libraries, sizes, "constants of a program");
@@ -112,8 +118,14 @@ void claimed_constants::upload(lane_libraries& libraries) {
     for (; end < all_.size(); ++end) {
       if (end != first && commands + host_transfer::max_commands(sizes[end]) > max_commands) break;
       const auto& elements = all_[end].first->elements();
-      work->transfers.push_back(
-          host_transfer::upload(planner.stream(), elements.data(), elements.bytes()));
+      try {
+        work->transfers.push_back(
+            host_transfer::upload(planner.stream(), elements.data(), elements.bytes()));
+      } catch (const error&) {
+        // The transfers of this launch may have taken all pinned memory. They give it back.
+        if (end == first) throw;
+        break;
+      }
       commands += work->transfers.back()->commands();
     }
     const auto targets = std::span(blocks).subspan(first, end - first);
