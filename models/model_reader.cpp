@@ -11,6 +11,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -55,7 +56,7 @@ class model_walk {
       if (std::exchange(has_graph, true)) return false;
       return within([&] { return read_graph(*contents_.message.mutable_graph()); });
     });
-    return is_read && contents_.message.MergeFromString(rest);
+    return is_read && ends_at_limit() && contents_.message.MergeFromString(rest);
   }
 
  private:
@@ -75,16 +76,16 @@ class model_walk {
     host_tensor raw;
     const bool is_read = for_each_field([&](std::uint32_t tag) {
       if (tag != tag_of(raw_data_of_tensor)) return copy_field(tag, rest);
-      std::uint32_t size = 0;
+      int size = 0;
       if (raw || tensor.has_raw_data() || !read_size(size)) return false;
+      const auto bytes = static_cast<std::size_t>(size);
       // Other fields come first, unless the file was written by hand.
-      if (size >= min_separate_bytes && tensor.MergeFromString(rest)) {
+      if (bytes >= min_separate_bytes && tensor.MergeFromString(rest)) {
         rest.clear();
-        raw = tensor_for(tensor, size);
+        raw = tensor_for(tensor, bytes);
       }
-      const auto count = static_cast<int>(size);
-      return raw ? input_.ReadRaw(raw.data().get(), count)
-                 : input_.ReadString(tensor.mutable_raw_data(), count);
+      return raw ? input_.ReadRaw(raw.data().get(), size)
+                 : input_.ReadString(tensor.mutable_raw_data(), size);
     });
     if (!is_read || !tensor.MergeFromString(rest)) return false;
     // Fields behind the data may have changed the type or the shape.
@@ -97,7 +98,10 @@ class model_walk {
                                                  static_cast<std::size_t>(tensor.dims_size())));
   }
   [[nodiscard]] static bool fits(const host_tensor& raw, const onnx::TensorProto& tensor) {
-    return find_element_type(tensor.data_type()) == raw.type() && shape_of(tensor) == raw.shape() &&
+    // The dimensions may be more than those of any tensor.
+    return find_element_type(tensor.data_type()) == raw.type() &&
+           std::equal(tensor.dims().begin(), tensor.dims().end(), raw.shape().begin(),
+                      raw.shape().end()) &&
            tensor.data_location() != onnx::TensorProto::EXTERNAL;
   }
   /// A tensor for raw data; none if its bytes are not those of the elements.
@@ -130,17 +134,18 @@ class model_walk {
   /// Calls `read` for the message that follows.
   template <class Read>
   bool within(const Read& read) {
-    std::uint32_t size = 0;
+    int size = 0;
     if (!read_size(size)) return false;
-    const auto limit = input_.PushLimit(static_cast<int>(size));
-    const bool is_read = read();
+    const auto limit = input_.PushLimit(size);
+    const bool is_read = read() && ends_at_limit();
     input_.PopLimit(limit);
     return is_read;
   }
+  /// Whether the message has been read to its end. A file that is cut meanwhile ends before.
+  bool ends_at_limit() { return input_.BytesUntilLimit() == 0; }
   /// Reads the size of a field that the message has room for, in bytes.
-  bool read_size(std::uint32_t& size) {
-    return input_.ReadVarint32(&size) &&
-           size <= static_cast<std::uint32_t>(input_.BytesUntilLimit());
+  bool read_size(int& size) {
+    return input_.ReadVarintSizeAsInt(&size) && size <= input_.BytesUntilLimit();
   }
   /// Appends a field to a message.
   bool copy_field(std::uint32_t tag, std::string& message) {
@@ -167,10 +172,10 @@ class model_walk {
         return true;
       }
       case wire_type::delimited: {
-        std::uint32_t size = 0;
+        int size = 0;
         std::string bytes;
-        if (!read_size(size) || !input_.ReadString(&bytes, static_cast<int>(size))) return false;
-        output.WriteVarint32(size);
+        if (!read_size(size) || !input_.ReadString(&bytes, size)) return false;
+        output.WriteVarint32(static_cast<std::uint32_t>(size));
         output.WriteString(bytes);
         return true;
       }
@@ -202,7 +207,8 @@ std::optional<model_contents> read_model(const std::filesystem::path& path) {
   if (!file) throw invalid_argument(path.string(), "cannot be opened");
   std::error_code failure;
   const auto size = std::filesystem::file_size(path, failure);
-  if (!failure) {
+  // Special files have content, but state no size.
+  if (!failure && size != 0) {
     constexpr int block_bytes = 1 << 18;
     google::protobuf::io::IstreamInputStream stream(&file, block_bytes);
     if (auto contents = walk(stream, size)) return contents;

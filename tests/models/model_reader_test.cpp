@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -87,6 +88,22 @@ class model_reader : public testing::Test {
   static bool are_equal(const onnx::ModelProto& a, const onnx::ModelProto& b) {
     return google::protobuf::util::MessageDifferencer::Equals(a, b);
   }
+  /// A field of a message, which states the size of its content, in bytes.
+  static std::string field(char tag, const std::string& content, std::uint64_t size) {
+    std::string text(1, tag);
+    for (; size > 127; size >>= 7U) text += static_cast<char>((size & 127U) | 128U);
+    return text + static_cast<char>(size) + content;
+  }
+  static std::string field(char tag, const std::string& content) {
+    return field(tag, content, content.size());
+  }
+  // Of fields in onnx.proto.
+  static constexpr char producer_name_tag = 0x12;
+  static constexpr char graph_tag = 0x3A;
+  static constexpr char node_tag = 0x0A;
+  static constexpr char initializer_tag = 0x2A;
+  static constexpr char raw_data_tag = 0x4A;
+
   std::mt19937_64 generator_ = make_generator();
 };
 
@@ -159,16 +176,56 @@ TEST_F(model_reader, reads_fields_that_appear_twice_as_protobuf_does) {
   EXPECT_TRUE(are_equal(whole_message(*contents), expected));
 
   const auto tensor = g.graph().initializer(0).SerializeAsString();
-  const auto field = [](char tag, const std::string& message) {
-    std::string text(1, tag);
-    for (auto size = message.size(); size != 0; size >>= 7U) {
-      text += static_cast<char>((size & 127U) | (size >> 7U != 0 ? 128U : 0U));
-    }
-    return text + message;
-  };
-  const auto twice = field(0x3A, field(0x2A, tensor + tensor));  // a graph with an initializer
+  const auto twice = field(graph_tag, field(initializer_tag, tensor + tensor));
   ASSERT_TRUE(expected.ParseFromString(twice));
   contents = models::read_model(bytes_of_text(twice));
+  ASSERT_TRUE(contents);
+  EXPECT_TRUE(are_equal(whole_message(*contents), expected));
+}
+
+TEST_F(model_reader, takes_no_large_size_for_a_small_one) {
+  const auto data = random_bytes(2 * min_separate_bytes);
+  onnx::TensorProto declaration;
+  declaration.set_data_type(onnx::TensorProto::UINT8);
+  declaration.add_dims(static_cast<std::int64_t>(data.size()));
+  const auto start = declaration.SerializeAsString();
+  const auto tensor = start + field(raw_data_tag, data);
+  const auto graph = field(initializer_tag, tensor);
+  onnx::NodeProto relu;
+  relu.set_op_type("Relu");
+  const auto node = relu.SerializeAsString();
+  // The low bits are those of the size.
+  for (const auto more : {std::uint64_t{0}, std::uint64_t{1} << 32U, std::uint64_t{3} << 40U,
+                          std::uint64_t{1} << 63U}) {
+    const std::vector<std::string> files{
+        field(graph_tag,
+              field(initializer_tag, start + field(raw_data_tag, data, data.size() + more))),
+        field(graph_tag, field(initializer_tag, tensor, tensor.size() + more)),
+        field(graph_tag, field(node_tag, node, node.size() + more)),
+        field(graph_tag, graph, graph.size() + more),
+        field(producer_name_tag, "abc", 3 + more) + field(graph_tag, graph)};
+    for (const auto& bytes : files) {
+      onnx::ModelProto expected;
+      EXPECT_EQ(expected.ParseFromString(bytes), more == 0);
+      const auto contents = models::read_model(bytes_of_text(bytes));
+      ASSERT_EQ(contents.has_value(), more == 0);
+      if (!contents) continue;
+      EXPECT_TRUE(are_equal(whole_message(*contents), expected));
+    }
+  }
+}
+
+// The dimensions behind the data are more than a tensor may have.
+TEST_F(model_reader, reads_shapes_of_many_dimensions_as_protobuf_does) {
+  onnx_graph g;
+  add_initializer(g.graph(), 2 * min_separate_bytes);
+  auto tensor = g.graph().initializer(0).SerializeAsString();
+  for (int i = 0; i < 9; ++i) tensor += "\x08\x01";  // a dimension of one
+  const auto bytes = field(graph_tag, field(initializer_tag, tensor));
+  onnx::ModelProto expected;
+  ASSERT_TRUE(expected.ParseFromString(bytes));
+  ASSERT_EQ(expected.graph().initializer(0).dims_size(), 10);
+  const auto contents = models::read_model(bytes_of_text(bytes));
   ASSERT_TRUE(contents);
   EXPECT_TRUE(are_equal(whole_message(*contents), expected));
 }
