@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large constants in host memory, of which all programs of a device share one copy.
+// Large constants in host memory. All programs of a device share one copy of those that nobody
+// writes any more.
 #include "operations/program/shared_constant.hpp"
 #include "operations/seam.hpp"
 #include "tests/operations/program/programs.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,6 @@
 #include <memory>
 #include <random>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,7 +32,7 @@ using operations::shared_constant;
 
 /// What the planners of a test have allocated.
 struct constant_blocks {
-  std::atomic<int> constants{0};        ///< of shared constants
+  std::atomic<int> constants{0};        ///< of large constants
   std::atomic<int> copies{0};           ///< in other orders
   std::function<void()> on_constant{};  ///< called before one is allocated; it may throw
 };
@@ -79,6 +78,14 @@ class shared_constants : public programs {
     return runtime().statistics().bytes_outstanding;
   }
   host_tensor table() { return get(numbers({count})); }
+  /// A table that programs share.
+  host_tensor fixed_table() {
+    auto elements = table();
+    detail::fixed_elements::fix(elements);
+    return elements;
+  }
+  /// How many blocks `tables` fixed tables take: a host device reads them where they are.
+  [[nodiscard]] int blocks_of_fixed(int tables) { return is_on_host() ? 0 : tables; }
   /// factor · x + the element `i` of a constant, with a small constant of its own.
   static program sum_with(const host_tensor& constant, std::int64_t i, float factor) {
     program_builder p;
@@ -116,11 +123,11 @@ class shared_constants : public programs {
 };
 
 TEST_P(shared_constants, take_the_memory_of_one_for_all_programs) {
-  const auto constant = table();
+  const auto constant = fixed_table();
   const auto first = sum_with(constant, index(), 2);
   const auto x = numbers({3});
   (void)results_of({first, {x}});
-  EXPECT_EQ(blocks_->constants, 1);
+  EXPECT_EQ(blocks_->constants, blocks_of_fixed(1));
   const auto with_one = outstanding();
   std::vector<program> others;
   for (int i = 0; i < 5; ++i) {
@@ -128,17 +135,18 @@ TEST_P(shared_constants, take_the_memory_of_one_for_all_programs) {
     others.push_back(sum_with(constant.reshape({1, count}).reshape({count}), k, 0.5F));
     expect_sum(test_executor(), others.back(), constant, k, 0.5F, 10 + i);
   }
-  EXPECT_EQ(blocks_->constants, 1);
+  EXPECT_EQ(blocks_->constants, blocks_of_fixed(1));
   EXPECT_LT(outstanding(), with_one + mebibyte / 2);
   // A program with other elements has other memory.
-  expect_sum(test_executor(), table(), index(), 1, 2);
-  EXPECT_EQ(blocks_->constants, 2);
+  expect_sum(test_executor(), fixed_table(), index(), 1, 2);
+  EXPECT_EQ(blocks_->constants, blocks_of_fixed(2));
 }
 
 TEST_P(shared_constants, are_freed_with_the_last_program_in_any_order) {
   const auto before = outstanding();
   for (int round = 0; round < 4; ++round) {
-    auto constant = table();
+    auto constant = fixed_table();
+    const std::weak_ptr<const void> memory = std::as_const(constant).data();
     const host_tensor expected(constant.to_vector<float>());
     auto lane = make_executor();
     std::vector<std::pair<program, std::int64_t>> all;
@@ -148,16 +156,16 @@ TEST_P(shared_constants, are_freed_with_the_last_program_in_any_order) {
     }
     constant = host_tensor();  // the programs own it
     for (const auto& [what, k] : all) expect_sum(*lane, what, expected, k, 3, 5);
-    EXPECT_EQ(blocks_->constants, round + 1);
+    EXPECT_EQ(blocks_->constants, blocks_of_fixed(round + 1));
     std::shuffle(all.begin(), all.end(), random_);
     while (all.size() > 1) {
       all.pop_back();
       for (const auto& [what, k] : all) expect_sum(*lane, what, expected, k, 3, 6);
     }
-    EXPECT_EQ(blocks_->constants, round + 1);
+    EXPECT_EQ(blocks_->constants, blocks_of_fixed(round + 1));
     all.clear();
     lane.reset();
-    await([&] { return outstanding() < before + mebibyte; });
+    await([&] { return outstanding() < before + mebibyte && memory.expired(); });
   }
 }
 
@@ -170,6 +178,27 @@ TEST_P(shared_constants, of_memory_that_is_written_between_programs_are_read_aga
   }
 }
 
+// They may be written once the owner of a program has dropped it. Others may still hold its graph.
+TEST_P(shared_constants, that_are_not_fixed_belong_to_one_program) {
+  auto constant = table();
+  auto first = sum_with(constant, index(), 2);
+  const auto x = numbers({3});
+  (void)results_of({first, {x}});
+  EXPECT_EQ(blocks_->constants, 1);
+  (void)results_of({sum_with(constant, index(), 2), {x}});
+  EXPECT_EQ(blocks_->constants, 2);
+  // Another lane of the program shares its copy.
+  const auto lane = make_executor();
+  (void)sluice::test::executor_test::run(*lane, sluice::run{first, {x}});
+  EXPECT_EQ(blocks_->constants, 2);
+  const auto held = first.graph();  // as a job of the planner does
+  first = program();
+  for (auto& element : constant.values<float>()) element += 1;
+  expect_sum(test_executor(), constant, index(), 1, 3);
+  expect_sum(*lane, constant, index(), 1, 3);
+  EXPECT_EQ(blocks_->constants, 4);
+}
+
 TEST_P(shared_constants, are_uploaded_by_one_of_several_threads) {
   constexpr int lanes = 4;
   for (int round = 0; round < 5; ++round) {
@@ -179,25 +208,21 @@ TEST_P(shared_constants, are_uploaded_by_one_of_several_threads) {
     const auto given = values(x);
     std::vector<std::unique_ptr<executor>> executors;
     std::vector<pending<tensors>> answers;
-    std::vector<std::int64_t> indices;
-    for (int i = 0; i < lanes; ++i) executors.push_back(make_executor());
-    // Each executor has a planner thread or a share of one, and no program has been planned.
-    for (int i = 0; i < lanes; ++i) {
-      indices.push_back(index());
-      answers.push_back(submit(*executors[static_cast<std::size_t>(i)],
-                               sluice::run{sum_with(constant, indices.back(), 2), {x}}));
-    }
-    for (int i = 0; i < lanes; ++i) {
-      const auto k = static_cast<std::size_t>(i);
+    const auto i = index();
+    const auto what = sum_with(constant, i, 2);
+    for (int k = 0; k < lanes; ++k) executors.push_back(make_executor());
+    // Each executor has a planner thread or a share of one, and the program has not been planned.
+    for (const auto& lane : executors) answers.push_back(submit(*lane, sluice::run{what, {x}}));
+    for (std::size_t k = 0; k < executors.size(); ++k) {
       const auto found = values(wait(*executors[k], answers[k])[0]);
-      EXPECT_FLOAT_EQ(found[0], expected_sum(constant, indices[k], 2, given[0]));
+      EXPECT_FLOAT_EQ(found[0], expected_sum(constant, i, 2, given[0]));
     }
     EXPECT_EQ(blocks_->constants, before + 1);
   }
 }
 
-// The upload of one program fails while others wait for it. One of them makes the copy.
-TEST_P(shared_constants, are_uploaded_by_another_program_if_one_fails) {
+// The upload of one lane fails while another one waits for it, which then makes the copy.
+TEST_P(shared_constants, are_uploaded_by_another_lane_if_one_fails) {
   const auto constant = table();
   const auto spec = tensor_spec::row_major(element_type::f32, {3});
   const auto before = outstanding();
@@ -210,14 +235,13 @@ TEST_P(shared_constants, are_uploaded_by_another_program_if_one_fails) {
     open.wait();
     throw error(errc::library_failure, "the test lets it fail");
   };
+  const auto what = sum_with(constant, 0, 1);
   const auto failing_lane = make_executor();
-  const auto failing_program = sum_with(constant, 0, 1);
-  auto failing = submit(*failing_lane, sluice::prepare{failing_program, {spec}});
+  auto failing = submit(*failing_lane, sluice::prepare{what, {spec}});
   failing_lane->work();
   begun.wait();
   const auto other_lane = make_executor();
-  const auto other_program = sum_with(constant, 1, 1);
-  auto other = submit(*other_lane, sluice::prepare{other_program, {spec}});
+  auto other = submit(*other_lane, sluice::prepare{what, {spec}});
   other_lane->work();
   open.count_down();
   EXPECT_TRUE(
@@ -225,8 +249,8 @@ TEST_P(shared_constants, are_uploaded_by_another_program_if_one_fails) {
   EXPECT_NO_THROW((void)wait(*other_lane, other));
   EXPECT_EQ(blocks_->constants, 1);
   blocks_->on_constant = {};
-  expect_sum(*failing_lane, failing_program, constant, 0, 1, 3);
-  expect_sum(*other_lane, other_program, constant, 1, 1, 3);
+  expect_sum(*failing_lane, what, constant, 0, 1, 3);
+  expect_sum(*other_lane, what, constant, 0, 1, 3);
   EXPECT_EQ(blocks_->constants, 1);
   EXPECT_LT(outstanding(), before + mebibyte + mebibyte / 2);
 }
@@ -275,7 +299,7 @@ TEST_P(shared_constants, end_with_the_device) {
 
 // Steps of constants read shared constants, and their results belong to the program.
 TEST_P(shared_constants, are_operands_of_steps_that_are_computed_once) {
-  const auto constant = table();
+  const auto constant = fixed_table();
   const auto x = numbers({count});
   std::vector<program> all;  // which share the constant while they live
   for (const float factor : {2.0F, -3.0F}) {
@@ -290,13 +314,15 @@ TEST_P(shared_constants, are_operands_of_steps_that_are_computed_once) {
     EXPECT_EQ(bits(results_of({what, {x}})[0]), bits(expected));
     all.push_back(what);
   }
-  EXPECT_EQ(blocks_->constants, 1 + 2) << "the constant, and the results of two programs";
+  EXPECT_EQ(blocks_->constants, blocks_of_fixed(1) + 2)
+      << "the constant, and the results of two programs";
 }
 
 TEST_P(shared_constants, have_one_copy_in_each_order) {
   constexpr std::int64_t rows = 1 << 16;
   const auto m = numbers({rows, 2});
   const auto constant = get(m);
+  detail::fixed_elements::fix(constant);
   const auto x = numbers({3, rows});
   std::vector<program> all;
   for (const int column : {0, 1, 0, 1}) {
@@ -308,18 +334,17 @@ TEST_P(shared_constants, have_one_copy_in_each_order) {
     EXPECT_EQ(bits(results_of({all.back(), {x}})[0]),
               bits(alone(layer_norm{.x = x, .scale = scale})));
   }
-  EXPECT_EQ(blocks_->constants, 1);
+  EXPECT_EQ(blocks_->constants, blocks_of_fixed(1));
   EXPECT_EQ(blocks_->copies, 2);
 }
 
 // A host device reads elements that nobody will write where they are.
 TEST_P(shared_constants, that_are_fixed_stay_where_they_are_on_a_host_device) {
-  const auto constant = table();
-  detail::fixed_elements::fix(constant);
+  const auto constant = fixed_table();
   const auto before = outstanding();
   const auto what = sum_with(constant, 5, 2);
   expect_sum(test_executor(), what, constant, 5, 2, 3);
-  EXPECT_EQ(blocks_->constants, is_on_host() ? 0 : 1);
+  EXPECT_EQ(blocks_->constants, blocks_of_fixed(1));
   if (!is_on_host()) return;
   EXPECT_LT(outstanding(), before + mebibyte / 2);
   // The owner of other memory is not known. It may not be aligned as that of a device.
@@ -330,67 +355,6 @@ TEST_P(shared_constants, that_are_fixed_stay_where_they_are_on_a_host_device) {
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, shared_constants, every_device(), parameter_name);
-
-TEST(shared_constant_identity, is_that_of_memory_in_use) {
-  host_tensor elements(element_type::u8, {100});
-  auto first = shared_constant::of(elements);
-  EXPECT_EQ(shared_constant::of(elements.reshape({10, 10})), first);
-  EXPECT_NE(shared_constant::of(host_tensor(element_type::u8, {100})), first);
-  const std::weak_ptr<const shared_constant> watched = first;
-  first.reset();
-  EXPECT_TRUE(watched.expired());
-  const auto again = shared_constant::of(elements);
-  EXPECT_EQ(shared_constant::of(elements), again);
-}
-
-TEST(shared_constant_identity, owns_the_memory) {
-  host_tensor elements(element_type::u8, {100});
-  const std::weak_ptr<const void> memory = elements.data();
-  auto constant = shared_constant::of(elements);
-  elements = host_tensor();
-  EXPECT_FALSE(memory.expired());
-  constant.reset();
-  EXPECT_TRUE(memory.expired());
-}
-
-TEST(shared_constant_claims, belong_to_one_thread_at_a_time) {
-  constexpr int threads = 4;
-  const auto constant = shared_constant::of(host_tensor(element_type::u8, {100}));
-  std::atomic<int> holders{0};
-  std::atomic<int> claims{0};
-  std::barrier all(threads);
-  std::vector<std::thread> running;
-  for (int i = 0; i < threads; ++i) {
-    running.emplace_back([&] {
-      all.arrive_and_wait();
-      for (int turns = 0; turns < 200;) {
-        std::shared_ptr<const operations::device_constant> copy;
-        if (constant->claim(1, copy) != shared_constant::claim_result::claimed) {
-          constant->await_unclaimed(1);
-          continue;
-        }
-        EXPECT_EQ(++holders, 1);
-        ++claims;
-        --holders;
-        constant->abandon(1);
-        ++turns;
-      }
-    });
-  }
-  for (auto& thread : running) thread.join();
-  EXPECT_EQ(claims, threads * 200);
-  // Another runtime has claims of its own.
-  std::shared_ptr<const operations::device_constant> copy;
-  EXPECT_EQ(constant->claim(1, copy), shared_constant::claim_result::claimed);
-  EXPECT_EQ(constant->claim(1, copy), shared_constant::claim_result::awaited);
-  EXPECT_EQ(constant->claim(2, copy), shared_constant::claim_result::claimed);
-  const auto made =
-      std::make_shared<const operations::device_constant>(host_tensor(element_type::u8, {100}));
-  constant->publish(1, made);
-  EXPECT_EQ(constant->claim(1, copy), shared_constant::claim_result::exists);
-  EXPECT_EQ(copy, made);
-  constant->abandon(2);
-}
 
 }  // namespace
 }  // namespace sluice::test
