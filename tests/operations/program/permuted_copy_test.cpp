@@ -14,13 +14,13 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::int64_t batch = 2;
-constexpr std::int64_t heads = 3;
-constexpr std::int64_t queries = 5;
-constexpr std::int64_t head_size = 16;
-
 class permuted_copy : public programs {
  protected:
+  static constexpr std::int64_t batch = 2;
+  static constexpr std::int64_t heads = 3;
+  static constexpr std::int64_t queries = 5;
+  static constexpr std::int64_t head_size = 16;
+
   /// What follows an attention whose result is `y`. Returns the outputs.
   using ending =
       std::function<std::vector<program_value>(program_builder&, const program_value& y)>;
