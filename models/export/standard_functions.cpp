@@ -151,9 +151,12 @@ bool is_integer(element_type type) {
   return is_unsigned(type) || type == element_type::i8 || type == element_type::i16 ||
          type == element_type::i32 || type == element_type::i64;
 }
-/// Whether ONNX has the function of elements of this type.
-bool takes_type(b function, const tensor_spec* x) {
+/// Whether ONNX has the function of elements of these types.
+bool takes_types(b function, const tensor_spec* x, const tensor_spec* y) {
   switch (function) {
+    case b::power:
+      // ONNX converts an exponent of another type.
+      return x != nullptr && y != nullptr && x->type == y->type;
     case b::logical_and:
     case b::logical_or:
     case b::logical_xor:
@@ -173,7 +176,7 @@ bool write_binary(standard_node& node, const binary& operation) {
   constexpr std::size_t right = 1;
   const auto* const name = find_name(binary_names, operation.function);
   if (name == nullptr || !node.has_input(left) || !node.has_input(right) ||
-      !takes_type(*operation.function, node.spec(left)))
+      !takes_types(*operation.function, node.spec(left), node.spec(right)))
     return false;
   if (operation.function == b::fmod) node.set("fmod", 1);
   if (operation.function == b::left_shift) node.set_text("direction", "LEFT");

@@ -69,8 +69,9 @@ bool write_slice(const program_view& view, const view_description& viewed,
   const auto step = view.numbers[2];
   const auto last =
       view.numbers.size() > 3 ? view.numbers[3] : std::numeric_limits<std::int64_t>::max();
-  // Other numbers count from the end in ONNX, or the import changes them.
-  if (axis < 0 || first < 0 || last < first || step < 1) return false;
+  // ONNX clamps indices to the extent, and counts negative ones from the end. With a known shape,
+  // the view has been checked.
+  if (!viewed.spec) return false;
   view_node node(viewed, message);
   node.add("starts", {first});
   node.add("ends", {last});
@@ -108,9 +109,13 @@ bool write_standard_view(const program_view& view, const view_description& viewe
     case view_function::select:
       return write_squeeze(view, viewed, message);
     case view_function::unsqueeze:
+      // ONNX counts negative axes from the end.
+      if (view.numbers[0] < 0) return false;
       node.add("axes", {view.numbers[0]});
       return node.write("Unsqueeze");
     case view_function::broadcast_to:
+      // ONNX broadcasts in both directions.
+      if (!viewed.spec) return false;
       node.add("shape", list_of(view.numbers));
       return node.write("Expand");
     case view_function::reinterpret:
