@@ -60,8 +60,7 @@ struct operation_form {
 [[nodiscard]] const operator_entry* find_own_operator(std::string_view name);
 /// The views of `program_value` as operators.
 [[nodiscard]] std::span<const operator_entry> view_operators();
-/// Writes the parameters of a view, which is not `require`, as attributes. Returns the name of its
-/// operator.
+/// Writes the parameters of a view as attributes. Returns the name of its operator.
 [[nodiscard]] const char* write_view_parameters(const sluice::detail::program_view& view,
                                                 onnx::NodeProto& message);
 

@@ -109,15 +109,24 @@ class program_writer {
       names_[graph_.value_of_input(i)] = inputs_[i].name;
     }
     for (std::uint32_t i = 0; i < graph_.values().size(); ++i) {
-      const auto& value = graph_.values()[i];
-      if (value.kind != value_kind::view) continue;
+      const auto input = required_input(i);
+      if (!input) continue;
       const auto& view = graph_.view_of(i);
-      const auto& source = graph_.values()[value.source];
-      const bool requires_input =
-          view.what == view_function::require && source.kind == value_kind::input;
-      if (requires_input && !inputs_[source.source].type)
-        set_properties(inputs_[source.source], view.type, view.numbers);
+      require_fit(inputs_[*input], view.type, view.numbers);
+      set_properties(inputs_[*input], view.type, view.numbers);
     }
+  }
+  [[nodiscard]] bool is_requirement(std::uint32_t number) const {
+    return graph_.values()[number].kind == value_kind::view &&
+           graph_.view_of(number).what == view_function::require;
+  }
+  /// The input that must have the type and the shape that a value states; nothing if the value
+  /// states none, or those of another value.
+  [[nodiscard]] std::optional<std::uint32_t> required_input(std::uint32_t number) const {
+    if (!is_requirement(number)) return std::nullopt;
+    while (is_requirement(number)) number = graph_.values()[number].source;
+    const auto& value = graph_.values()[number];
+    return value.kind == value_kind::input ? std::optional(value.source) : std::nullopt;
   }
   void declare_outputs(const std::vector<model_value>& stated) {
     if (!stated.empty()) {
@@ -155,7 +164,7 @@ class program_writer {
       case value_kind::constant:
         return graph_.constants()[value.source].name;
       case value_kind::view:
-        return name_of_value(value.viewed) + '.' + value.text;
+        return name_of_value(value.viewed) + '.' + (value.text.empty() ? "require" : value.text);
       case value_kind::result:
         break;
     }
@@ -207,8 +216,8 @@ class program_writer {
   void write_view(std::uint32_t number) {
     const auto& value = graph_.values()[number];
     const auto& view = graph_.view_of(number);
-    if (view.what == view_function::require) {
-      // The declaration of the input states the same.
+    if (is_requirement(number) && (required_input(number) || specs_[number])) {
+      // The declarations of the inputs state as much.
       names_[number] = names_[value.source];
       return;
     }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <string>
 
 namespace sluice::models {
 
@@ -99,11 +100,23 @@ results import_reinterpret_view(const node& n) {
   const auto type = parameters.type();
   return parameters.viewed().reinterpret(type);
 }
+/// Checks the value and adds no view: its type and shape are those of all runs of the program.
+results import_require_view(const node& n) {
+  view_parameters parameters(n);
+  const auto type = parameters.type();
+  const auto shape = parameters.integers("shape");
+  const auto& x = parameters.viewed();
+  if (x.type() == type && x.shape() == shape) return x;
+  throw n.refusal("input", "has the type " + std::string(to_string(x.type())) + " and the shape " +
+                               to_string(x.shape()) + ", but must have " +
+                               std::string(to_string(type)) + " and " + to_string(shape));
+}
 
 constexpr std::array view_entries{
     operator_entry{"broadcast_to", import_broadcast_view, 1, folding::never},
     operator_entry{"permute", import_permute_view, 1, folding::never},
     operator_entry{"reinterpret", import_reinterpret_view, 1, folding::never},
+    operator_entry{"require", import_require_view, 1, folding::never},
     operator_entry{"reshape", import_reshape_view, 1, folding::never},
     operator_entry{"select", import_select_view, 1, folding::never},
     operator_entry{"slice", import_slice_view, 1, folding::never},
@@ -148,8 +161,11 @@ const char* write_view_parameters(const sluice::detail::program_view& view,
     case view_function::reinterpret:
       write_parameter(attributes, "type", view.type);
       return "reinterpret";
-    case view_function::transposed:
     case view_function::require:
+      write_parameter(attributes, "type", view.type);
+      add_list("shape");
+      return "require";
+    case view_function::transposed:
       break;
   }
   return "transposed";

@@ -2,6 +2,7 @@
 // Programs that are written as files and read again.
 #include "models/export/operation_form.hpp"
 #include "tests/models/model_device_test.hpp"
+#include "tests/models/written_model.hpp"
 #include "tests/operations/program/random_program.hpp"
 #include "tests/operations/program/run_axes_steps.hpp"
 #include "tests/support/expect_error.hpp"
@@ -10,7 +11,6 @@
 #include <sluice/models/write_model.hpp>
 
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <regex>
@@ -22,28 +22,6 @@
 
 namespace sluice::test {
 namespace {
-
-using spec_map = std::map<std::string, tensor_spec>;
-
-onnx::ModelProto message_of(const std::filesystem::path& path) {
-  onnx::ModelProto message;
-  std::ifstream stream(path, std::ios::binary);
-  EXPECT_TRUE(message.ParseFromIstream(&stream));
-  return message;
-}
-/// The operators of the nodes, with their domains: "MatMul sluice.gemm".
-std::string operators_of(const std::filesystem::path& path) {
-  std::string all;
-  const auto message = message_of(path);
-  for (const auto& node : message.graph().node()) {
-    if (!all.empty()) all += ' ';
-    all += node.domain().empty() ? node.op_type() : node.domain() + '.' + node.op_type();
-  }
-  return all;
-}
-model_program read_as_written(const std::filesystem::path& path, const spec_map& specs) {
-  return model::open(path).program_for(specs, {}, {.max_in_batch = 1, .optimize = false});
-}
 
 void expect_same_bits(const host_tensor& found, const host_tensor& expected) {
   ASSERT_EQ(found.type(), expected.type());

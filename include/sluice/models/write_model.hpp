@@ -14,8 +14,9 @@ namespace sluice {
 
 /// What a file states of a program beside its steps and constants. See `write_model`.
 struct model_write_options {
-  /// The inputs, in the order of the program. Without them, their names are those in the program,
-  /// and so are the types and shapes of inputs that the program requires to have one.
+  /// The inputs, in the order of the program. Without them, their names are those in the program.
+  /// The file states the type and the shape that the program requires of an input, also if the
+  /// input here leaves them open.
   std::vector<model_value> inputs{};
   /// The outputs, likewise. Without them, their names are those of the results.
   std::vector<model_value> outputs{};
@@ -51,6 +52,8 @@ struct model_write_options {
 /// @throws error `invalid_argument` if there is no program, the number of inputs or outputs is
 /// another one, a name is empty or is that of two of them, `service` is needed and not given, or
 /// the file cannot be written
+/// @throws error `invalid_argument` with the name of an input whose type or shape contradicts what
+/// the program requires of it
 /// @throws error `unsupported` with the name of a scalar of the program, or of a step whose
 /// operation is not one of sluice
 /// @throws error `unsupported` if the file would have 2 GiB or more, which ONNX does not allow
