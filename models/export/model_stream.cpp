@@ -4,7 +4,6 @@
 #include <sluice/runtime/error.hpp>
 
 #include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <bit>
 #include <cstdint>
@@ -45,12 +44,13 @@ std::uint64_t size_of_tensor(const written_constant& constant) {
 
 }  // namespace
 
-void write_stream(std::ostream& stream, const written_program& what, const constant_reader& read) {
-  auto model = what.message;
+bool write_stream(google::protobuf::io::ZeroCopyOutputStream& stream,
+                  const written_program& program, const constant_reader& read) {
+  auto model = program.message;
   const onnx::GraphProto graph = model.graph();
   model.clear_graph();
   std::uint64_t graph_bytes = graph.ByteSizeLong();
-  for (const auto& constant : what.constants) {
+  for (const auto& constant : program.constants) {
     graph_bytes +=
         size_of_field(onnx::GraphProto::kInitializerFieldNumber, size_of_tensor(constant));
   }
@@ -60,18 +60,21 @@ void write_stream(std::ostream& stream, const written_program& what, const const
     throw error(errc::unsupported, "the model has " + std::to_string(all) +
                                        " bytes, but a file of ONNX has less than 2 GiB");
   }
-  google::protobuf::io::OstreamOutputStream buffer(&stream);
-  CodedOutputStream coded(&buffer);
+  CodedOutputStream coded(&stream);
   model.SerializeToCodedStream(&coded);
   start_field(coded, onnx::ModelProto::kGraphFieldNumber, graph_bytes);
   graph.SerializeToCodedStream(&coded);
-  for (const auto& constant : what.constants) {
+  for (const auto& constant : program.constants) {
+    coded.Trim();  // so that an error shows
+    if (coded.HadError()) return false;
     const auto elements = read(constant);
     start_field(coded, onnx::GraphProto::kInitializerFieldNumber, size_of_tensor(constant));
     constant.header.SerializeToCodedStream(&coded);
     start_field(coded, onnx::TensorProto::kRawDataFieldNumber, elements.bytes());
     coded.WriteRaw(elements.data().get(), static_cast<int>(elements.bytes()));
   }
+  coded.Trim();
+  return !coded.HadError();
 }
 
 }  // namespace sluice::models

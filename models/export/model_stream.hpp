@@ -3,10 +3,9 @@
 
 #include "models/export/program_writer.hpp"
 
-#include <cstddef>
+#include <google/protobuf/io/zero_copy_stream.h>
+
 #include <functional>
-#include <ostream>
-#include <span>
 
 namespace sluice::models {
 
@@ -14,9 +13,11 @@ namespace sluice::models {
 using constant_reader = std::function<host_tensor(const written_constant&)>;
 
 /// Writes a model with its constants. At any time, the elements of one constant at most are in
-/// memory beside those of the program.
-/// @throws error `unsupported` if the model has more than 2 GiB; nothing is written then
+/// memory beside those of the program. Returns false if the stream takes no more bytes: no further
+/// constant is read then.
+/// @throws error `unsupported` if the model has 2 GiB or more; nothing is written then
 /// @throws error what `read` throws
-void write_stream(std::ostream& stream, const written_program& what, const constant_reader& read);
+[[nodiscard]] bool write_stream(google::protobuf::io::ZeroCopyOutputStream& stream,
+                                const written_program& program, const constant_reader& read);
 
 }  // namespace sluice::models

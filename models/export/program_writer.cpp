@@ -290,9 +290,9 @@ class program_writer {
 
 }  // namespace
 
-written_program describe_program(const program& what, const model_write_options& options) {
-  if (!what) throw invalid_argument("what", "is no program");
-  return program_writer(*what.graph(), options).write();
+written_program describe_program(const program& program, const model_write_options& options) {
+  if (!program) throw invalid_argument("program", "is empty");
+  return program_writer(*program.graph(), options).write();
 }
 
 }  // namespace sluice::models

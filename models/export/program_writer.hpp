@@ -26,7 +26,7 @@ struct written_program {
 };
 
 /// @throws error as `write_model`
-[[nodiscard]] written_program describe_program(const program& what,
+[[nodiscard]] written_program describe_program(const program& program,
                                                const model_write_options& options);
 
 }  // namespace sluice::models

@@ -46,12 +46,15 @@ struct model_write_options {
 /// it. The call waits for the device. At any time, at most one of them is in host memory beside the
 /// constants that the program has there.
 ///
-/// A regular file is written under a temporary name beside it, `path` with ".part" behind it, and
-/// replaces `path` when it is complete. Any thread may call the function, as long as no other call
-/// writes the same file.
+/// A file is written under a temporary name in its folder, and replaces `path` when it is complete
+/// and on the disk. A replaced file keeps its permissions. A symbolic link is followed. What is no
+/// regular file, such as `/dev/stdout`, is written directly. Any thread may call the function. If
+/// several calls write the same file, it is that of the call that ends last.
 /// @throws error `invalid_argument` if there is no program, the number of inputs or outputs is
 /// another one, a name is empty or is that of two of them, `service` is needed and not given, or
-/// the file cannot be written
+/// `path` cannot be written: its folder is missing, or permissions forbid it
+/// @throws error `library_failure` with `path` and the `errno` if a write fails, as on a full disk;
+/// an existing file is unchanged
 /// @throws error `invalid_argument` with the name of an input whose type or shape contradicts what
 /// the program requires of it
 /// @throws error `unsupported` with the name of a scalar of the program, or of a step whose
@@ -59,9 +62,9 @@ struct model_write_options {
 /// @throws error `unsupported` if the file would have 2 GiB or more, which ONNX does not allow
 /// @throws error what a step refuses, with its name, if the properties of all inputs are known
 /// @throws error why a constant cannot be downloaded, with its name
-SLUICE_EXPORT void write_model(const program& what, const std::filesystem::path& path,
+SLUICE_EXPORT void write_model(const program& program, const std::filesystem::path& path,
                                const model_write_options& options = {});
 /// Writes the program of a model, with the names of its inputs and outputs. Likewise.
-SLUICE_EXPORT void write_model(const model_program& made, const std::filesystem::path& path);
+SLUICE_EXPORT void write_model(const model_program& model, const std::filesystem::path& path);
 
 }  // namespace sluice
