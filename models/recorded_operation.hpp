@@ -63,6 +63,7 @@ class recorded_operation {
 };
 
 /// The facts of a step that has been inferred.
+/// @throws error `invalid_argument` with the name of an output that is given, and not updated
 [[nodiscard]] step_facts facts_of(std::string_view operation, const launch_facts& facts,
                                   const inference& inferred);
 

@@ -487,6 +487,8 @@ TEST(nodes_of_sluice, are_refused_by_node_and_attribute) {
     node.add_input("");
     node.add_input("x");
   });
+  expect_refused_node("softmax): y: is given, but the operation does not read it",
+                      [](auto& node) { node.add_input("x"); });
   expect_refused_node("add): b: is an input and an attribute", [](auto& node) {
     node.set_op_type("add");
     node.add_input("x");
