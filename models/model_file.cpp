@@ -71,7 +71,7 @@ model_file::model_file(model_contents contents, std::string name,
   }
   for (const auto& output : graph().output()) outputs_.push_back(read_declaration(output));
   for (const auto& entry : message_.metadata_props()) {
-    if (entry.key() == steps_key) states_steps_ = true;
+    if (entry.key() == steps_key && entry.value() == steps_value) states_steps_ = true;
   }
   for (const auto& function : message_.functions()) {
     functions_.emplace(std::pair(function.domain(), function.name()), &function);

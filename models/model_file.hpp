@@ -57,8 +57,11 @@ class model_file {
   /// Whether each node is a step or a view of a program that `write_model` has written, so that
   /// none is computed while the program is made.
   [[nodiscard]] bool states_steps() const noexcept { return states_steps_; }
-  /// The key of the metadata that says so.
+  /// The key and the value of the metadata that say so.
+  ///@{
   static constexpr std::string_view steps_key = "sluice.steps";
+  static constexpr std::string_view steps_value = "1";
+  ///@}
   /// Computes constants.
   [[nodiscard]] host_evaluation& evaluation() const noexcept { return evaluation_; }
 

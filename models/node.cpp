@@ -36,7 +36,12 @@ const host_tensor& node::known(std::size_t number, std::string_view name) const 
     names.push_back(input_names_[source]);
     text += (names.size() > 1 ? ", '" : "'") + names.back() + "'";
   }
-  if (names.empty()) text += "random numbers or too many elements";
+  if (names.empty() && file_.states_steps()) {
+    text += "steps, which are not computed then, as the key '" +
+            std::string(model_file::steps_key) + "' of the metadata states";
+  } else if (names.empty()) {
+    text += "random numbers or too many elements";
+  }
   throw unbound_inputs(text, std::move(names));
 }
 std::vector<std::int64_t> node::integers(std::size_t number, std::string_view name) const {

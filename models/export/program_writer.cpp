@@ -73,7 +73,7 @@ class program_writer {
     own_operators.set_version(own_domain_version);
     auto& steps_are_stated = *message().add_metadata_props();
     steps_are_stated.set_key(std::string(model_file::steps_key));
-    steps_are_stated.set_value("1");
+    steps_are_stated.set_value(std::string(model_file::steps_value));
     nodes().set_name("program");
   }
 

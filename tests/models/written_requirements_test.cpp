@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files refuse what the programs refuse that they were written from.
+#include "tests/models/onnx_graph.hpp"
 #include "tests/models/written_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -10,7 +11,10 @@
 #include <sluice/operations/unary.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -189,6 +193,31 @@ TEST_F(written_requirements, of_exponents_hold_for_unknown_types) {
   write_model(what, path(),
               {.inputs = {{.name = "x", .type = element_type::f64, .shape = {{{.extent = 2}}}}}});
   EXPECT_EQ(operators_of(path()), "Pow");
+}
+
+/// A shape that is a sum is known only if nodes are computed.
+TEST(stated_steps, are_those_of_files_with_the_key_and_its_value) {
+  const auto output_shape = [](const char* key, const char* state) {
+    onnx_graph g;
+    g.input("x", {2, 3}).output("y");
+    g.constant("a", std::vector<std::int64_t>{2, 1});
+    g.constant("b", std::vector<std::int64_t>{4, 0});
+    g.node("Add", {"a", "b"}, {"shape"});
+    g.node("Reshape", {"x", "shape"}, {"y"});
+    auto& entry = *g.message().add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(state);
+    const auto x = tensor_spec::row_major(element_type::f32, {2, 3});
+    return g.make().program_for({{"x", x}}).results.front().shape;
+  };
+  const extents expected{6, 1};
+  EXPECT_EQ(output_shape("sluice.steps", "0"), expected);
+  EXPECT_EQ(output_shape("sluice.steps", ""), expected);
+  EXPECT_EQ(output_shape("steps", "1"), expected);
+  const auto failure = error_of([&] { return output_shape("sluice.steps", "1"); });
+  ASSERT_TRUE(failure);
+  EXPECT_NE(std::string(failure->what()).find("the key 'sluice.steps'"), std::string::npos)
+      << failure->what();
 }
 
 }  // namespace
