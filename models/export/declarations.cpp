@@ -2,14 +2,24 @@
 #include "models/export/declarations.hpp"
 
 #include "models/element_types.hpp"
+#include "models/export/utf8.hpp"
 
 #include <sluice/runtime/error.hpp>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
 
 namespace sluice::models {
+
+void require_utf8(const std::string& name) {
+  if (is_utf8(name)) return;
+  auto printable = name;
+  std::replace_if(
+      printable.begin(), printable.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  throw invalid_argument(printable, "the name is not UTF-8");
+}
 
 void require_names(const char* list, const std::vector<model_value>& values, std::size_t count) {
   if (values.size() != count) {
@@ -49,6 +59,7 @@ void declare(const model_value& value, onnx::ValueInfoProto& message) {
   auto& shape = *type.mutable_shape();
   for (const auto& dimension : *value.shape) {
     auto& message_of_dimension = *shape.add_dim();
+    require_utf8(dimension.symbol);
     if (dimension.extent) {
       message_of_dimension.set_dim_value(*dimension.extent);
     } else if (!dimension.symbol.empty()) {

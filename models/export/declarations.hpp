@@ -10,10 +10,14 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sluice::models {
 
+/// Checks that the name of an input, output or value is UTF-8.
+/// @throws error `invalid_argument` with the name if it is not
+void require_utf8(const std::string& name);
 /// Checks that a list has one name for each of `count` inputs or outputs.
 /// @throws error `invalid_argument` with the name of the list if it has not
 void require_names(const char* list, const std::vector<model_value>& values, std::size_t count);

@@ -38,17 +38,20 @@ constexpr std::int64_t written_opset = 20;
 /// Names of which no two are equal.
 class unique_names {
  public:
-  /// The name, with a number behind it if it is taken.
+  /// The name, with a number after it if it is taken.
+  /// @throws error `invalid_argument` if it is not UTF-8
   std::string take(const std::string& name) {
+    require_utf8(name);
     auto unique = name;
     while (!taken_.try_emplace(unique, 2).second) {
       unique = name + ' ' + std::to_string(taken_[name]++);
     }
     return unique;
   }
+  [[nodiscard]] bool has(const std::string& name) const { return taken_.contains(name); }
 
  private:
-  std::unordered_map<std::string, std::size_t> taken_;  // and the next number behind the name
+  std::unordered_map<std::string, std::size_t> taken_;  // and the next number after the name
 };
 
 class program_writer {
@@ -132,6 +135,11 @@ class program_writer {
     if (!stated.empty()) {
       require_names("outputs", stated, graph_.outputs().size());
       outputs_ = stated;
+    }
+    for (const auto& output : outputs_) {
+      // A run names its inputs and outputs.
+      if (value_names_.has(output.name))
+        throw invalid_argument("outputs", "'" + output.name + "' is the name of an input");
     }
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       const auto value = graph_.outputs()[i];

@@ -195,6 +195,44 @@ TEST_F(written_requirements, of_exponents_hold_for_unknown_types) {
   EXPECT_EQ(operators_of(path()), "Pow");
 }
 
+TEST_F(written_requirements, of_names_are_those_of_files) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto y = p.add("y", exp(x));
+  const auto what = std::move(p).build({y});
+  // A run by name takes an input for the output.
+  EXPECT_TRUE(throws(errc::invalid_argument, "outputs: 'x' is the name of an input",
+                     [&] { write_model(what, path(), {.outputs = {{.name = "x"}}}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "outputs: 'y' is the name of an input", [&] {
+    write_model(what, path(), {.inputs = {{.name = "y"}}, .outputs = {{.name = "y"}}});
+  }));
+  for (const std::string name :
+       {"\xff", "a\x80", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xe0\x9f\xbf", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xe2\x82", "\xc3x"}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "?: the name is not UTF-8",
+                       [&] { write_model(what, path(), {.inputs = {{.name = name + '\xff'}}}); }));
+    EXPECT_TRUE(throws(errc::invalid_argument, "the name is not UTF-8",
+                       [&] { write_model(what, path(), {.outputs = {{.name = name}}}); }));
+    EXPECT_TRUE(throws(errc::invalid_argument, "the name is not UTF-8", [&] {
+      write_model(
+          what, path(),
+          {.inputs = {{.name = "x", .type = element_type::f32, .shape = {{{.symbol = name}}}}}});
+    }));
+    program_builder q;
+    const auto step = q.add(name, exp(q.input("x")));
+    const auto z = q.add("z", exp(step));
+    const auto refused = std::move(q).build({z});
+    EXPECT_TRUE(throws(errc::invalid_argument, "the name is not UTF-8",
+                       [&] { write_model(refused, path()); }));
+  }
+  EXPECT_EQ(folder().entries(), 0);
+  for (const std::string name :
+       {"größe", "\xe2\x82\xac", "\xf0\x9f\x8e\xb5", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    write_model(what, path(), {.inputs = {{.name = name}}});
+    EXPECT_EQ(model::open(path()).inputs().front().name, name);
+  }
+}
+
 /// A shape that is a sum is known only if nodes are computed.
 TEST(stated_steps, are_those_of_files_with_the_key_and_its_value) {
   const auto output_shape = [](const char* key, const char* state) {

@@ -35,7 +35,7 @@ struct model_write_options {
 /// Each step is a node: an operator of ONNX whose import adds the same step, or an operator of the
 /// domain `sluice`. docs/concepts/models.md describes both. Without optimisation, `program_for`
 /// makes a program with the same steps, parameters and constants. They have the same names, but for
-/// a number behind a name that another one has. An output that is a view, or is not row-major, gets
+/// a number after a name that another one has. An output that is a view, or is not row-major, gets
 /// one more step that copies it, because outputs of models are row-major.
 ///
 /// If the types and shapes of all inputs are known, more steps are operators of ONNX, and the file
@@ -51,7 +51,8 @@ struct model_write_options {
 /// regular file, such as `/dev/stdout`, is written directly. Any thread may call the function. If
 /// several calls write the same file, it is that of the call that ends last.
 /// @throws error `invalid_argument` if there is no program, the number of inputs or outputs is
-/// another one, a name is empty or is that of two of them, `service` is needed and not given, or
+/// another one, a name is empty, is not UTF-8 or is that of two inputs or outputs, the name of an
+/// output in `options` is that of an input, `service` is needed and not given, or
 /// `path` cannot be written: its folder is missing, or permissions forbid it
 /// @throws error `library_failure` with `path` and the `errno` if a write fails, as on a full disk;
 /// an existing file is unchanged
