@@ -107,15 +107,15 @@ std::optional<scalar> attribute_reader::number(std::string_view name) {
 }
 std::optional<std::size_t> attribute_reader::enumerator(std::string_view name,
                                                         std::span<const std::string_view> names) {
-  const auto stated = text(name);
-  if (!stated) return std::nullopt;
-  const auto found = std::find(names.begin(), names.end(), *stated);
+  const auto choice = text(name);
+  if (!choice) return std::nullopt;
+  const auto found = std::find(names.begin(), names.end(), *choice);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   std::string all;
   for (const auto& possible : names) all += (all.empty() ? "" : ", ") + std::string(possible);
   constexpr std::size_t longest = 100;
   throw invalid_argument(
-      name, "is '" + std::string(stated->substr(0, longest)) + "', which is none of " + all);
+      name, "is '" + std::string(choice->substr(0, longest)) + "', which is none of " + all);
 }
 
 void attribute_reader::require_no_other(std::string_view operation) const {

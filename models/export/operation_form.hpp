@@ -141,9 +141,9 @@ template <class Operation>
   const auto operation = operation_of<Operation>(step, scalars);
   if (!operation) return false;
   if constexpr (sluice::detail::has_operand_list<Operation>()) {
-    for (const auto& given : step.operands()) {
-      if (given.role == member_role::output && *given.value)
-        throw error(errc::unsupported, std::string(given.name) + ": the output is given");
+    for (const auto& operand : step.operands()) {
+      if (operand.role == member_role::output && *operand.value)
+        throw error(errc::unsupported, std::string(operand.name) + ": the output is given");
     }
   }
   write_parameters(*operation, message);

@@ -102,9 +102,9 @@ void read_parameter(attribute_reader& attributes, std::string_view name, T& valu
     if (read) value = *read;
   };
   if constexpr (detail::is_optional<T>) {
-    typename T::value_type given{};
-    read_parameter(attributes, name, given);
-    if (attributes.is_given(name)) value = given;
+    typename T::value_type number{};
+    read_parameter(attributes, name, number);
+    if (attributes.is_given(name)) value = number;
   } else if constexpr (detail::has_parts<T>) {
     detail::for_each_part(
         value, [&](std::string_view part, auto& x) { read_parameter(attributes, part, x); });

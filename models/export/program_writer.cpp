@@ -101,13 +101,13 @@ class program_writer {
   [[nodiscard]] onnx::GraphProto& nodes() noexcept { return *written_.message.mutable_graph(); }
   std::string take_name(const std::string& name) { return value_names_.take(name); }
 
-  void declare_inputs(const std::vector<model_value>& stated) {
-    if (!stated.empty()) {
-      require_names("inputs", stated, graph_.inputs().size());
-      inputs_ = stated;
+  void declare_inputs(const std::vector<model_value>& declarations) {
+    if (!declarations.empty()) {
+      require_names("inputs", declarations, graph_.inputs().size());
+      inputs_ = declarations;
     }
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
-      if (stated.empty()) inputs_.push_back({.name = graph_.inputs()[i]});
+      if (declarations.empty()) inputs_.push_back({.name = graph_.inputs()[i]});
       inputs_[i].name = take_name(inputs_[i].name);
       names_[graph_.value_of_input(i)] = inputs_[i].name;
     }
@@ -131,10 +131,10 @@ class program_writer {
     const auto& value = graph_.values()[number];
     return value.kind == value_kind::input ? std::optional(value.source) : std::nullopt;
   }
-  void declare_outputs(const std::vector<model_value>& stated) {
-    if (!stated.empty()) {
-      require_names("outputs", stated, graph_.outputs().size());
-      outputs_ = stated;
+  void declare_outputs(const std::vector<model_value>& declarations) {
+    if (!declarations.empty()) {
+      require_names("outputs", declarations, graph_.outputs().size());
+      outputs_ = declarations;
     }
     for (const auto& output : outputs_) {
       // A run names its inputs and outputs.
@@ -143,7 +143,7 @@ class program_writer {
     }
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       const auto value = graph_.outputs()[i];
-      if (stated.empty()) outputs_.push_back({.name = name_of_value(value)});
+      if (declarations.empty()) outputs_.push_back({.name = name_of_value(value)});
       outputs_[i].name = take_name(outputs_[i].name);
       if (names_[value].empty()) names_[value] = outputs_[i].name;
     }
@@ -244,45 +244,45 @@ class program_writer {
   void write_step(const program_graph::step& step, std::uint32_t first_result) {
     const auto& operation = *step.operation;
     const auto name = operation.descriptor().name();
-    const auto named = [&](const error& e) {
+    const auto with_step = [&](const error& e) {
       return error(e.code(), "step '" + step.name + "': " + e.what(), e.status(), e.where());
     };
     auto& node = *nodes().add_node();
-    step_description described{.operation = operation, .scalars = step.scalars};
+    step_description description{.operation = operation, .scalars = step.scalars};
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const auto operand = step.operands[i];
       const bool is_given = operand != program_graph::none;
-      described.inputs.push_back(is_given ? names_[operand] : std::string());
-      described.specs.push_back(is_given ? specs_[operand] : std::nullopt);
+      description.inputs.push_back(is_given ? names_[operand] : std::string());
+      description.specs.push_back(is_given ? specs_[operand] : std::nullopt);
     }
     for (std::uint32_t i = 0; i < step.outputs.size(); ++i) {
       node.add_output(take_name_of(first_result + i));
-      described.results.push_back(specs_[first_result + i]);
+      description.results.push_back(specs_[first_result + i]);
     }
-    described.add_parameter = [&](const char* parameter, const host_tensor& elements) {
+    description.add_parameter = [&](const char* parameter, const host_tensor& elements) {
       return add_parameter(step.name + '.' + parameter, elements);
     };
     try {
       if (copies_->is_implied(step, first_result)) {
         node.set_op_type("Identity");
-        node.add_input(described.inputs.front());
+        node.add_input(description.inputs.front());
         return;
       }
       node.set_name(node_names_.take(step.name));
-      if (write_standard_step(described, node)) return;
+      if (write_standard_step(description, node)) return;
       const auto* const form = find_form(name);
       if (form == nullptr || !form->write(operation, step.scalars, node)) {
         throw error(errc::unsupported, "the operation '" + std::string(name) +
                                            "' is not one of sluice, and has no form in a file");
       }
     } catch (const error& e) {
-      throw named(e);
+      throw with_step(e);
     }
     node.set_op_type(std::string(name));
     node.set_domain(std::string(own_domain));
-    auto count = described.inputs.size();
-    while (count > 0 && described.inputs[count - 1].empty()) --count;
-    for (std::size_t i = 0; i < count; ++i) node.add_input(described.inputs[i]);
+    auto count = description.inputs.size();
+    while (count > 0 && description.inputs[count - 1].empty()) --count;
+    for (std::size_t i = 0; i < count; ++i) node.add_input(description.inputs[i]);
   }
 
   const program_graph& graph_;

@@ -24,16 +24,16 @@ class view_parameters {
     return attributes_.integer(name);
   }
   [[nodiscard]] std::int64_t integer(std::string_view name) {
-    return given(name, attributes_.integer(name));
+    return required(name, attributes_.integer(name));
   }
   [[nodiscard]] extents integers(std::string_view name) {
-    return given(name, attributes_.integers(name));
+    return required(name, attributes_.integers(name));
   }
   [[nodiscard]] element_type type() {
     return static_cast<element_type>(
-        given("type", attributes_.enumerator("type", enumerator_names(element_type()))));
+        required("type", attributes_.enumerator("type", enumerator_names(element_type()))));
   }
-  /// A dimension of the value, or the one behind the last.
+  /// A dimension of the value, or the one after the last.
   [[nodiscard]] std::size_t axis(std::size_t count) {
     const auto number = integer("axis");
     if (number < 0 || number >= static_cast<std::int64_t>(count)) {
@@ -49,7 +49,7 @@ class view_parameters {
 
  private:
   template <class T>
-  [[nodiscard]] T given(std::string_view name, const std::optional<T>& number) const {
+  [[nodiscard]] T required(std::string_view name, const std::optional<T>& number) const {
     if (!number) throw node_.refusal(name, "the attribute is not given");
     return *number;
   }

@@ -207,7 +207,7 @@ template <class Enumeration, std::size_t... Number>
 void expect_names_in_code(std::index_sequence<Number...>) {
   constexpr auto names = enumerator_names(Enumeration());
   const auto compare = [&](std::size_t number, std::string_view in_code) {
-    // Those behind the last one have no name.
+    // Those after the last one have no name.
     if (number == names.size()) {
       EXPECT_TRUE(in_code.starts_with('(')) << "no name for " << in_code;
     } else {
