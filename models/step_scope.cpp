@@ -22,6 +22,14 @@ std::vector<step_graph::number> numbers_of(const std::vector<value>& values) {
   return numbers;
 }
 
+std::string step_scope::start_of(const std::string& name) {
+  constexpr std::size_t longest = 256;
+  if (name.size() <= longest) return name;
+  auto end = longest;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) --end;
+  return name.substr(0, end);
+}
+
 value step_scope::input(const std::string& name, const tensor_spec& spec) {
   const tensor_layout layout(spec.type, spec.shape);
   budget_.take_values(1);
@@ -32,7 +40,7 @@ step_graph::number step_scope::constant(const host_tensor& elements, const std::
   const auto number = "constant " + std::to_string(constants_++);
   const auto unnamed = name_.empty() ? number : name_ + " " + number;
   budget_.take_values(1);
-  return graph_.add_constant(name.empty() ? unnamed : name.substr(0, longest_name), elements);
+  return graph_.add_constant(name.empty() ? unnamed : start_of(name), elements);
 }
 
 step_graph::number step_scope::add_view(step_graph::number viewed, const value_view& what,

@@ -47,7 +47,7 @@ class step_scope {
   [[nodiscard]] step_graph& graph() noexcept { return graph_; }
 
   /// The name of the steps that are added next. A long one is cut.
-  void name_steps(const std::string& name) { name_ = name.substr(0, longest_name); }
+  void name_steps(const std::string& name) { name_ = start_of(name); }
 
   /// An input of the program.
   [[nodiscard]] value input(const std::string& name, const tensor_spec& spec);
@@ -75,8 +75,9 @@ class step_scope {
   [[nodiscard]] program build(const std::vector<value>& outputs) const;
 
  private:
-  /// Each step and constant has a copy of a name.
-  static constexpr std::size_t longest_name = 256;
+  /// The first bytes of a name, without a part of a character of UTF-8: each step and constant has
+  /// a copy of it.
+  [[nodiscard]] static std::string start_of(const std::string& name);
 
   [[nodiscard]] results add_recorded(std::unique_ptr<recorded_operation> operation);
 

@@ -233,6 +233,20 @@ TEST_F(written_requirements, of_names_are_those_of_files) {
   }
 }
 
+/// The import cuts names.
+TEST_F(written_requirements, of_names_hold_for_long_ones) {
+  std::string name = "x";
+  for (int i = 0; i < 200; ++i) name += "é";
+  onnx_graph g;
+  g.input("x", {2}).output("y");
+  g.node("Exp", {"x"}, {name.c_str()});
+  g.node("Exp", {name.c_str()}, {"y"});
+  const spec_map specs{{"x", tensor_spec::row_major(element_type::f32, {2})}};
+  write_model(g.make().program_for(specs), path());
+  EXPECT_EQ(message_of(path()).graph().node(0).output(0), name.substr(0, 255));
+  EXPECT_EQ(read_as_written(path(), specs).program.steps(), 2U);
+}
+
 /// A shape that is a sum is known only if nodes are computed.
 TEST(stated_steps, are_those_of_files_with_the_key_and_its_value) {
   const auto output_shape = [](const char* key, const char* state) {
