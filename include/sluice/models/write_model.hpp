@@ -52,8 +52,8 @@ struct model_write_options {
 /// several calls write the same file, it is that of the call that ends last.
 /// @throws error `invalid_argument` if there is no program, the number of inputs or outputs is
 /// another one, a name is empty, is not UTF-8 or is that of two inputs or outputs, the name of an
-/// output in `options` is that of an input, `service` is needed and not given, or
-/// `path` cannot be written: its folder is missing, or permissions forbid it
+/// output in `options` is that of an input, `service` is needed and not given, or `path` cannot be
+/// written: its folder is missing, or permissions forbid it
 /// @throws error `library_failure` with `path` and the `errno` if a write fails, as on a full disk;
 /// an existing file is unchanged
 /// @throws error `invalid_argument` with the name of an input whose type or shape contradicts what
