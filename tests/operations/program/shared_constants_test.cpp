@@ -310,7 +310,10 @@ TEST_P(shared_constants, are_operands_of_steps_that_are_computed_once) {
     const auto on_device = alone(sluice::upload{.values = constant});
     const auto expected = alone(add(x, alone(affine{.x = on_device, .factor = factor})));
     const auto known = prepare_of({what, {tensor_spec::of(x)}});
-    EXPECT_EQ(known.commands, 1U);
+    // A GPU also counts the copies of a graph.
+    if (is_on_host()) {
+      EXPECT_EQ(known.commands, 1U);
+    }
     EXPECT_EQ(bits(results_of({what, {x}})[0]), bits(expected));
     all.push_back(what);
   }
