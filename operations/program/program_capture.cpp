@@ -54,8 +54,11 @@ std::size_t dense_bytes(const std::string& name, const tensor_spec& spec) {
 
 program_capture::program_capture(std::shared_ptr<const detail::program_graph> graph,
                                  std::shared_ptr<const program_inference> inferred,
-                                 capture_policy policy, device_kind kind)
-    : state_(state::steps), program_(graph), inferred_(std::move(inferred)), policy_(policy) {
+                                 device_kind kind)
+    : state_(state::steps),
+      program_(graph),
+      inferred_(std::move(inferred)),
+      policy_(graph->capture()) {
   if (kind != device_kind::cuda) {
     refusal_ = "the device has no graphs";
   } else if (policy_ == capture_policy::never) {
@@ -71,10 +74,6 @@ program_capture::program_capture(std::shared_ptr<const detail::program_graph> gr
   if (refusal_.empty()) return;
   state_.store(state::never, std::memory_order_relaxed);
   inferred_.reset();
-}
-
-bool program_capture::may_be_captured(const executable& steps) noexcept {
-  return steps.step_commands() >= min_commands && steps.scratch_bytes() <= max_scratch_bytes;
 }
 
 bool program_capture::wanted() noexcept {

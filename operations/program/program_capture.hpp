@@ -28,11 +28,7 @@ class executable;
 class program_capture {
  public:
   program_capture(std::shared_ptr<const detail::program_graph> graph,
-                  std::shared_ptr<const program_inference> inferred, capture_policy policy,
-                  device_kind kind);
-
-  /// Whether `capture_policy::automatic` captures an executable, as far as its steps say.
-  [[nodiscard]] static bool may_be_captured(const executable& steps) noexcept;
+                  std::shared_ptr<const program_inference> inferred, device_kind kind);
 
   /// Launches on the stream of the lane: the graph, or `steps()`. Only the owner calls it. `errors`
   /// is the error word of the launch; nullptr if it has none.
