@@ -49,7 +49,7 @@ host_tensor derived_constants::find_or_make(std::span<const host_tensor* const> 
                                             const std::string& derivation,
                                             const std::function<host_tensor()>& make) {
   const auto is_looked_up = [](const host_tensor* source) {
-    return source->bytes() >= min_bytes && detail::fixed_elements::are_fixed(*source);
+    return source->bytes() >= min_bytes && sluice::detail::fixed_elements::are_fixed(*source);
   };
   if (!std::all_of(sources.begin(), sources.end(), is_looked_up)) return make();
   std::string key;
@@ -64,7 +64,7 @@ host_tensor derived_constants::find_or_make(std::span<const host_tensor* const> 
   }
   auto made = make();
   if (!made) return made;
-  detail::fixed_elements::fix(made);
+  sluice::detail::fixed_elements::fix(made);
   const std::lock_guard lock(mutex_);
   if (auto known = find(key)) return known;  // another import has made it meanwhile
   auto position = results_.find(key);

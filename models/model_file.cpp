@@ -59,7 +59,7 @@ model_file::model_file(model_contents contents, std::string name,
   if (!message_.has_graph()) throw invalid_argument(name_, "is not a model, or has no graph");
   for (std::size_t i = 0; i < contents.raw_data.size(); ++i) {
     if (!contents.raw_data[i]) continue;
-    detail::fixed_elements::fix(contents.raw_data[i]);
+    sluice::detail::fixed_elements::fix(contents.raw_data[i]);
     constants_.emplace(&graph().initializer(static_cast<int>(i)), std::move(contents.raw_data[i]));
   }
   std::set<std::string_view> initialized;
@@ -100,7 +100,7 @@ host_tensor model_file::constant(const onnx::TensorProto& tensor) const {
   auto& elements = constants_[&tensor];
   if (!elements) {
     elements = read_tensor(tensor, folder_);
-    detail::fixed_elements::fix(elements);
+    sluice::detail::fixed_elements::fix(elements);
   }
   return elements;
 }

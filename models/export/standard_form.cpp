@@ -11,10 +11,10 @@ namespace sluice::models {
 
 namespace {
 
-using form_table = std::unordered_map<std::string_view, bool (*)(standard_node&)>;
+using standard_form_table = std::unordered_map<std::string_view, bool (*)(standard_node&)>;
 
-form_table make_standard_forms() {
-  form_table table;
+standard_form_table make_standard_forms() {
+  standard_form_table table;
   for (const auto family :
        {standard_layer_forms(), standard_movement_forms(), standard_reduction_forms()}) {
     for (const auto& form : family) table.emplace(form.operation, form.write);
@@ -43,7 +43,7 @@ bool write_standard_step(const step_description& step, onnx::NodeProto& message)
   for (const auto& spec : step.specs) {
     if (spec && !is_computed(spec->type, name == "cast")) return false;
   }
-  static const form_table table = make_standard_forms();
+  static const standard_form_table table = make_standard_forms();
   standard_node node(step, message);
   const auto found = table.find(name);
   return found != table.end() ? found->second(node) : write_standard_function(node);

@@ -38,8 +38,8 @@ void append(std::string& key, const tensor_spec& s) {
   append(key, s.strides);
   append(key, static_cast<std::int64_t>(s.alignment));
 }
-std::string key_of(std::uint64_t program, std::span<const tensor_spec> inputs,
-                   std::span<const given_output> outputs) {
+std::string run_key_of(std::uint64_t program, std::span<const tensor_spec> inputs,
+                       std::span<const given_output> outputs) {
   std::string key;
   append(key, static_cast<std::int64_t>(program));
   for (const auto& s : inputs) append(key, s);
@@ -298,7 +298,7 @@ tensor_spec program_inference::located::spec() const {
 program_inference infer_program(const program_graph& graph, std::span<const tensor_spec> inputs,
                                 std::span<const scalar> scalars,
                                 std::span<const given_output> outputs, const run_stack* stack) {
-  program_inference inferred{.key = key_of(graph.id(), inputs, outputs),
+  program_inference inferred{.key = run_key_of(graph.id(), inputs, outputs),
                              .inputs = {inputs.begin(), inputs.end()},
                              .outputs = {outputs.begin(), outputs.end()}};
   inferred.values.reserve(graph.values().size());
