@@ -13,8 +13,8 @@ using own_operator_table = std::unordered_map<std::string_view, operator_entry>;
 
 form_table make_forms() {
   form_table table;
-  for (auto family : {element_forms(), layer_forms(), movement_forms(), array_forms()}) {
-    for (auto& form : family) table.emplace(form.name, form);
+  for (const auto& family : {element_forms(), layer_forms(), movement_forms(), array_forms()}) {
+    for (const auto& form : family) table.emplace(form.name, form);
   }
   return table;
 }

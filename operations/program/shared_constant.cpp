@@ -139,6 +139,7 @@ void claimed_constants::upload(lane_libraries& libraries) {
     first = end;
   }
   std::vector<copy_ref> copies;
+  copies.reserve(blocks.size());
   for (const auto& block : blocks) copies.push_back(std::make_shared<const device_constant>(block));
   for (std::size_t i = 0; i < all_.size(); ++i) {
     all_[i].first->publish(runtime_, copies[i]);
