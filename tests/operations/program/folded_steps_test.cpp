@@ -16,7 +16,7 @@
 namespace sluice::test {
 namespace {
 
-std::atomic<int> computed{0};
+std::atomic<int> computed_tensors{0};
 
 /// y = 2 · x. Counts the tensors that it computes on the host.
 struct counted_double {
@@ -51,7 +51,7 @@ const operation_descriptor& descriptor_of(operation_type<counted_double>) {
             const auto* const x = launch.get<const float>(&counted_double::x);
             auto* const y = launch.get<float>(&counted_double::y);
             for (std::int64_t i = 0; i < call.count; ++i) y[i] = 2 * x[i];
-            ++computed;
+            ++computed_tensors;
           },
   });
   return descriptor;
@@ -70,13 +70,13 @@ TEST_P(folded_steps, are_computed_once_for_all_shapes) {
   const auto twice = p.add("twice", counted_double{.x = c});
   const auto four_times = p.add("four_times", counted_double{.x = twice});
   const program program = std::move(p).build({p.add("sum", add(x, four_times))});
-  computed = 0;
+  computed_tensors = 0;
   for (const std::int64_t rows : {1, 5, 1, 64}) {
     const auto input = numbers({rows, 3});
     const auto ones = alone(sluice::upload{.values = {std::vector<float>{4, 8, 12}, extents{3}}});
     EXPECT_EQ(bits(results_of({program, {input}})[0]), bits(alone(add(input, ones))));
   }
-  EXPECT_EQ(computed, 2);
+  EXPECT_EQ(computed_tensors, 2);
 }
 
 TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_on_it) {
@@ -87,13 +87,13 @@ TEST_P(folded_steps, are_computed_by_each_run_if_a_tensor_or_an_output_depends_o
   const auto output = p.add("output", counted_double{.x = c});
   const auto of_tensor = p.add("of_tensor", counted_double{.x = on_device});
   const program program = std::move(p).build({output, p.add("sum", add(of_tensor, c))});
-  computed = 0;
+  computed_tensors = 0;
   for (int i = 0; i < 3; ++i) {
     const auto results = results_of({program, {}});
     EXPECT_EQ(values(results[0]), (std::vector<float>{2, 4, 6}));
     EXPECT_EQ(values(results[1]), (std::vector<float>{3, 6, 9}));
   }
-  EXPECT_EQ(computed, 6);
+  EXPECT_EQ(computed_tensors, 6);
 }
 
 // Other launches may write a tensor between two runs.
@@ -216,9 +216,9 @@ TEST_P(folded_steps, are_none_with_much_work) {
   const auto c = p.constant("c", host_tensor(std::vector<float>{1, 2, 3}, {3}));
   const auto twice = p.add("twice", counted_double{.x = c, .work = 1e9});
   const auto program = std::move(p).build({p.add("sum", add(p.input("x"), twice))});
-  computed = 0;
+  computed_tensors = 0;
   for (int i = 0; i < 3; ++i) (void)results_of({program, {numbers({3})}});
-  EXPECT_EQ(computed, 3);
+  EXPECT_EQ(computed_tensors, 3);
 }
 
 TEST_P(folded_steps, are_none_that_may_find_errors) {
