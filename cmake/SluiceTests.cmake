@@ -34,7 +34,7 @@ endfunction()
 
 # In a full build, test programs read the headers that most of them include from one precompiled file.
 function(sluice_precompile_test_headers target)
-  if(NOT SLUICE_GROUP_PROGRAMS)
+  if(NOT SLUICE_GROUP_SOURCES)
     return()
   endif()
   if(NOT TARGET sluice_test_headers)

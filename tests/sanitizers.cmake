@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the tests under a sanitizer leave out, each with its reason. All other tests of layers 1 to 4 run under both. What
-# is left out runs in the release build.
+# What the tests under a sanitizer leave out, each with its reason. All other tests of layers 1 to 3 run under both, and
+# those of layer 4 under AddressSanitizer. What is left out runs in the release build.
 #
 # sluice_left_out_<sanitizer> names programs, which are not built. sluice_excluded_<sanitizer> has patterns of GoogleTest
 # for tests of the other programs.
@@ -11,7 +11,8 @@ set(sluice_large_sizes
   *computes_long_sums_and_large_matrices* *.large_convolutions/* *.large_batches/* *.large_lengths* *.many_channels/* *.wide_rows/*
   *reduce_operation.of_many_elements/*)
 
-# ThreadSanitizer judges what several threads share.
+# ThreadSanitizer judges what several threads share. Its preset builds no models: the importer has no threads, and programs
+# have tests of their own.
 set(sluice_left_out_thread
   # Values without threads.
   float16_test overlap_test runtime_values_test tensor_test
@@ -21,8 +22,8 @@ set(sluice_left_out_thread
   large_work_test
   # The loops of one operation run in one thread. program_test runs all of them among others.
   convolution_test dnn_test elementwise_test fft_test gemm_test rng_test
-  # The importer has no threads, and programs have tests of their own.
-  models_test)
+  # They go through kept inputs in one thread.
+  arrow_fuzz dlpack_fuzz)
 set(sluice_excluded_thread "")
 
 # AddressSanitizer and UndefinedBehaviorSanitizer judge what owns memory, parses or computes sizes.
