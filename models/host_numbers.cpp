@@ -3,8 +3,10 @@
 
 #include <sluice/runtime/error.hpp>
 
-#include <algorithm>
 #include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -87,23 +89,15 @@ std::vector<double> reals_in(const host_tensor& x) {
 }
 
 std::vector<double> reals_in(const host_tensor& x, std::size_t first, std::size_t count) {
-  return with_type(x.type(), [&](auto type) -> std::vector<double> {
-    using T = decltype(type);
-    if constexpr (std::is_arithmetic_v<T> || is_short_real<T>) {
-      const auto elements = x.values<T>().subspan(first, count);
-      std::vector<double> numbers(count);
-      std::transform(elements.begin(), elements.end(), numbers.begin(), [](T number) {
-        if constexpr (is_short_real<T>) {
-          return static_cast<double>(static_cast<float>(number));
-        } else {
-          return static_cast<double>(number);
-        }
-      });
-      return numbers;
-    } else {
-      throw error(errc::invalid_argument, "complex numbers instead of real ones");
-    }
-  });
+  if (x.type() == element_type::c64 || x.type() == element_type::c128)
+    throw error(errc::invalid_argument, "complex numbers instead of real ones");
+  const auto size = size_of(x.type());
+  host_tensor part(x.type(), {static_cast<std::int64_t>(count)});
+  std::memcpy(part.data().get(), static_cast<const std::byte*>(x.data().get()) + first * size,
+              count * size);
+  const auto numbers = part.to(element_type::f64);
+  const auto values = numbers.values<double>();
+  return {values.begin(), values.end()};
 }
 
 host_tensor number_of_type(element_type type, double number) {

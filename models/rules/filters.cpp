@@ -8,10 +8,12 @@
 #include <sluice/operations/elementwise.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -187,11 +189,25 @@ class filter_factors {
   std::vector<std::int64_t> index_;
 };
 
+/// The largest magnitude of the finite numbers; 0 if there are none.
+double largest_magnitude(std::span<const double> numbers) {
+  // Several of them, so that no comparison waits for the one before.
+  std::array<double, 8> largest{};
+  std::size_t i = 0;
+  const auto look_at = [&](double& so_far, double x) {
+    const auto magnitude = std::abs(x);
+    const bool is_finite = magnitude <= std::numeric_limits<double>::max();
+    so_far = is_finite && magnitude > so_far ? magnitude : so_far;
+  };
+  for (; i + largest.size() <= numbers.size(); i += largest.size()) {
+    for (std::size_t k = 0; k < largest.size(); ++k) look_at(largest[k], numbers[i + k]);
+  }
+  for (; i < numbers.size(); ++i) look_at(largest[0], numbers[i]);
+  return *std::max_element(largest.begin(), largest.end());
+}
 /// Whether no finite number becomes infinite in a type.
 bool fit(std::span<const double> numbers, element_type type) {
-  const auto largest = range_of(type).largest;
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [&](double x) { return !std::isfinite(x) || std::abs(x) <= largest; });
+  return largest_magnitude(numbers) <= range_of(type).largest;
 }
 
 /// Filters in the place of `w`, which lie as these do; `elements` are in the order of memory.
@@ -220,8 +236,9 @@ host_tensor scaled_in_order(const host_tensor& filters, const extents& shape, co
   for (std::size_t first = 0; first < filters.size(); first += block) {
     auto numbers = reals_in(filters, first, std::min(block, filters.size() - first));
     factors_in_memory.multiply(numbers);
-    if (!fit(numbers, type)) return {};
-    for (const auto x : numbers) largest = std::max(largest, std::abs(x));
+    const auto largest_in_block = largest_magnitude(numbers);
+    if (largest_in_block > range_of(type).largest) return {};
+    largest = std::max(largest, largest_in_block);
     const auto rounded = host_tensor(std::move(numbers)).to(type);
     std::memcpy(target, rounded.data().get(), rounded.bytes());
     target += rounded.bytes();

@@ -52,6 +52,17 @@ TEST_P(maps, cast_converts_every_type_to_every_type) {
   }
 }
 
+TEST_P(maps, cast_many_numbers_to_16_bits) {
+  for (const auto target_type : {element_type::f16, element_type::bf16}) {
+    SCOPED_TRACE(to_string(target_type));
+    for (const auto how : {drawn::bits, drawn::numbers}) {
+      const auto x = make_contiguous(element_type::f64, {between(2000, 4000)}, how);
+      expect_right(cast{.x = x.view(), .type = target_type}, target_type, x.view().shape(),
+                   [&](const extents& i) { return converted(target_type, x[i]); });
+    }
+  }
+}
+
 TEST_P(maps, cast_rounds_once_and_saturates) {
   // Numbers beside the middle of two neighbours, which rounding twice takes for the middle.
   const std::vector<double> values{1 + 0x1p-11 + 0x1p-40,
