@@ -71,6 +71,7 @@ struct attention_addresses {
 ///@{
 [[nodiscard]] int load_attention();
 [[nodiscard]] int load_tensor_core_attention();
+[[nodiscard]] int load_split_attention();
 [[nodiscard]] int load_warpgroup_attention();
 ///@}
 
@@ -84,11 +85,20 @@ struct attention_addresses {
 [[nodiscard]] int launch_tensor_core_attention(const attention_call& call,
                                                const attention_addresses& addresses, int processors,
                                                native_stream* stream);
+/// Likewise, if also `suits_split_attention`.
+[[nodiscard]] int launch_split_attention(const attention_call& call,
+                                         const attention_addresses& addresses,
+                                         native_stream* stream);
 /// Likewise with products of warpgroups, if also `has_warpgroup_attention()`.
 [[nodiscard]] int launch_warpgroup_attention(const attention_call& call,
                                              const attention_addresses& addresses, int processors,
                                              native_stream* stream);
 ///@}
+/// Whether the kernel that divides the keys among the warps of a block can compute an attention,
+/// and is the fastest one on a device with this many multiprocessors. That is so if a kernel takes
+/// little time in sum, or most of it for the mask.
+[[nodiscard]] bool suits_split_attention(const attention_call& call,
+                                         const attention_addresses& addresses, int processors);
 /// Whether kernels with products of warpgroups exist for the current device.
 [[nodiscard]] bool has_warpgroup_attention();
 /// Whether the heads are of 16-bit numbers and small enough.

@@ -21,6 +21,7 @@ struct tensor_core_attention {
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
     if (major < 8) return;
     check(static_cast<cudaError_t>(load_tensor_core_attention()));
+    check(static_cast<cudaError_t>(load_split_attention()));
     launch = launch_tensor_core_attention;
     if (major != 9 || !has_warpgroup_attention()) return;
     check(static_cast<cudaError_t>(load_warpgroup_attention()));
@@ -41,10 +42,16 @@ void enqueue_attention(lane_libraries& libraries, const attention_call& call,
   const current_device_scope current(libraries.runtime().device());
   const auto& cores = libraries.get<tensor_core_attention>();
   auto* const stream = libraries.stream().native();
-  const int status = cores.launch != nullptr && suits_tensor_cores(call)
-                         ? cores.launch(call, addresses, cores.processors, stream)
-                         : launch_attention(call, addresses, stream);
-  check(static_cast<cudaError_t>(status));
+  const auto launch = [&] {
+    if (cores.launch == nullptr || !suits_tensor_cores(call)) {
+      return launch_attention(call, addresses, stream);
+    }
+    if (suits_split_attention(call, addresses, cores.processors)) {
+      return launch_split_attention(call, addresses, stream);
+    }
+    return cores.launch(call, addresses, cores.processors, stream);
+  };
+  check(static_cast<cudaError_t>(launch()));
 }
 
 }  // namespace sluice::cuda
