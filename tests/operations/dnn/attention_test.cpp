@@ -41,6 +41,8 @@ struct attention_options {
   bool adds_mask = false;
   causal_mask causal = causal_mask::none;
   double scale = 0;
+  extents mask_shape{};          ///< a random one if empty
+  bool result_has_gaps = false;  ///< also if `has_gaps` is false
 };
 
 class attention_operation : public elementwise_test {
@@ -118,19 +120,22 @@ class attention_operation : public elementwise_test {
     const auto v = heads(type, {s.batch, s.shared, s.keys, s.value_size}, o.has_gaps);
     const extents mask_shape{s.batch, s.heads, s.queries, s.keys};
     auto mask =
-        make(o.adds_mask ? type : element_type::boolean, coin() ? mask_shape : part_of(mask_shape));
+        make(o.adds_mask ? type : element_type::boolean, !o.mask_shape.empty() ? o.mask_shape
+                                                         : coin()              ? mask_shape
+                                                                  : part_of(mask_shape));
     if (o.adds_mask && coin()) hide_some(mask);
     attention op{.q = q.view(), .k = k.view(), .v = v.view(), .scale = o.scale, .causal = o.causal};
     if (o.has_mask) op.mask = mask.view();
     const extents shape{s.batch, s.heads, s.queries, s.value_size};
-    const auto y = heads(type, shape, o.has_gaps);
+    const auto y = heads(type, shape, o.has_gaps || o.result_has_gaps);
     const bool gives_y = coin();
     if (gives_y) op.y = y.view();
     SCOPED_TRACE(std::string(to_string(type)) + " q " + to_string(q.view().shape()) + " strides " +
                  to_string(q.view().strides()) + " k " + to_string(k.view().shape()) + " v " +
                  to_string(v.view().shape()) + (o.has_mask ? " mask" : "") +
-                 (o.has_mask && o.adds_mask ? " added" : "") + " causal " +
-                 std::to_string(static_cast<int>(o.causal)) + " scale " + std::to_string(o.scale));
+                 (o.has_mask && o.adds_mask ? " added " : " ") + to_string(mask.view().shape()) +
+                 " causal " + std::to_string(static_cast<int>(o.causal)) + " scale " +
+                 std::to_string(o.scale));
     const auto result = run(test_executor(), op);
     ASSERT_EQ(result.shape(), shape);
 
@@ -290,6 +295,79 @@ TEST_P(attention_operation, of_narrow_scores) {
   }
 }
 
+// Few queries and keys, around the ends of what a warp and a block of a GPU have, with all kinds of
+// masks.
+TEST_P(attention_operation, of_short_sequences) {
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    for (const std::int64_t size : {8, 40, 64}) {
+      for (const std::int64_t keys : {1, 31, 32, 33, 128, 256, 257}) {
+        const auto shared = between(1, 2);
+        const attention_shape s{.batch = between(1, 2),
+                                .heads = shared * between(1, 2),
+                                .shared = shared,
+                                .queries = between(1, 35),
+                                .keys = keys,
+                                .key_size = size,
+                                .value_size = size == 64 || coin() ? size : 8 * between(1, 8)};
+        const auto of_mask = [&](const extents& mask_shape, bool adds_mask, causal_mask causal) {
+          if (HasFailure()) return;
+          auto options = random_options(false);
+          options.has_mask = !mask_shape.empty();
+          options.adds_mask = adds_mask;
+          options.causal = causal;
+          options.mask_shape = mask_shape;
+          options.result_has_gaps = coin();
+          expect_attended(type, s, options);
+        };
+        of_mask({}, false, causal_mask::none);
+        of_mask({}, false, coin() ? causal_mask::top_left : causal_mask::bottom_right);
+        of_mask({s.batch, 1, 1, keys}, false, causal_mask::none);
+        of_mask({s.batch, 1, 1, keys}, true, causal_mask::none);
+        of_mask({s.batch, s.heads, s.queries, keys}, coin(), causal_mask::none);
+        of_mask({s.queries, keys}, coin(), coin() ? causal_mask::none : causal_mask::bottom_right);
+      }
+    }
+  }
+}
+
+// More blocks, or more keys, than are fast on a GPU if the warps of a block divide the keys.
+TEST_P(attention_operation, of_many_short_sequences) {
+  for (const auto type : {element_type::f16, element_type::bf16}) {
+    if (HasFailure()) return;
+    auto options = random_options(false);
+    options.has_mask = false;
+    expect_attended(type,
+                    {.batch = 8,
+                     .heads = 12,
+                     .shared = 4,
+                     .queries = between(65, 90),
+                     .keys = between(20, 60),
+                     .key_size = 64,
+                     .value_size = 8},
+                    options);
+    options.has_mask = true;
+    expect_attended(type,
+                    {.batch = 8,
+                     .heads = 12,
+                     .shared = 12,
+                     .queries = between(65, 90),
+                     .keys = between(20, 60),
+                     .key_size = 64,
+                     .value_size = 8},
+                    options);
+    options.has_mask = coin();
+    expect_attended(type,
+                    {.batch = 1,
+                     .heads = 2,
+                     .shared = 1,
+                     .queries = between(65, 150),
+                     .keys = between(513, 600),
+                     .key_size = 64,
+                     .value_size = 64},
+                    options);
+  }
+}
+
 // On a host device, a head has the same bits alone and among others.
 TEST_P(attention_operation, of_one_head_of_many) {
   if (on_gpu()) GTEST_SKIP() << "blocks of a GPU may depend on the number of heads";
@@ -326,9 +404,12 @@ TEST_P(attention_operation, of_large_heads) {
 
 TEST_P(attention_operation, of_scores_far_apart) {
   for (const auto type : attention_types) {
-    auto options = random_options(true);
-    options.scale = 30;
-    expect_attended(type, {.queries = 40, .keys = 150, .key_size = 8, .value_size = 8}, options);
+    for (const std::int64_t size : {8, 64}) {
+      auto options = random_options(size == 8);
+      options.scale = 30;
+      expect_attended(type, {.queries = 40, .keys = 150, .key_size = size, .value_size = size},
+                      options);
+    }
   }
 }
 
@@ -347,9 +428,9 @@ TEST_P(attention_operation, of_operands_that_repeat_elements) {
 }
 
 TEST_P(attention_operation, of_queries_that_see_no_key_is_zero) {
-  for (const auto type : attention_types) {
-    const auto q = make(type, {1, 2, 70, 16});
-    const auto k = make(type, {1, 2, 30, 16});
+  const auto expect_zeros = [&](element_type type, std::int64_t size, bool has_gaps) {
+    const auto q = heads(type, {1, 2, 70, size}, has_gaps);
+    const auto k = heads(type, {1, 2, 30, size}, has_gaps);
     auto mask = make_contiguous(element_type::boolean, {1});
     mask.set(std::vector<std::uint8_t>{0});
     const auto zero = [](const extents&) {
@@ -372,16 +453,54 @@ TEST_P(attention_operation, of_queries_that_see_no_key_is_zero) {
       return (computed.real() == 0) == (i[2] < 40) ? ::testing::AssertionSuccess()
                                                    : ::testing::AssertionFailure();
     });
+  };
+  for (const auto type : attention_types) {
+    expect_zeros(type, 16, true);
+    for (const std::int64_t size : {16, 64}) expect_zeros(type, size, false);
+  }
+}
+
+// A boolean mask replaces the scores of the keys that it hides, whatever they are.
+TEST_P(attention_operation, does_not_read_scores_of_hidden_keys) {
+  constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto type : attention_types) {
+    for (const std::int64_t count : {20, 100, 128, 200, 300, 600}) {
+      for (const std::int64_t size : {8, 64}) {
+        const auto q = make_contiguous(type, {2, 2, 20, size});
+        const auto v = make_contiguous(type, {2, 2, count, size});
+        auto k = make_contiguous(type, {2, 2, count, size});
+        auto mask = make_contiguous(element_type::boolean, {1, 1, 1, count});
+        // Every third key is hidden in each head.
+        const auto total = static_cast<std::size_t>(4 * count * size + 3);
+        std::vector<float> keys(total, 0.5F);
+        for (std::size_t i = 0; i < total; ++i) {
+          const auto key = static_cast<std::int64_t>(i) / size % count;
+          if (key % 3 == 1) keys[i] = nan;
+        }
+        set_numbers(k, keys);
+        std::vector<std::uint8_t> seen;
+        for (std::int64_t j = 0; j < count + 3; ++j) seen.push_back(j % 3 == 1 ? 0 : 1);
+        mask.set(seen);
+        const auto y =
+            run(test_executor(),
+                attention{.q = q.view(), .k = k.view(), .v = v.view(), .mask = mask.view()});
+        expect_each(y, [](const extents&, const number& computed) {
+          return std::abs(computed.real()) <= 1 ? ::testing::AssertionSuccess()
+                                                : ::testing::AssertionFailure();
+        });
+      }
+    }
   }
 }
 
 TEST_P(attention_operation, keeps_nan) {
   for (const auto type : attention_types) {
-    const auto q = make(type, {1, 1, 70, 4});
-    const auto v = make(type, {1, 1, 80, 4});
-    auto k = make_contiguous(type, {1, 1, 80, 4});
-    std::vector<float> keys(323, 0.5F);
-    keys[4 * 71] = std::numeric_limits<float>::quiet_NaN();
+    const std::int64_t size = coin() ? 4 : 64;
+    const auto q = heads(type, {1, 1, 70, size}, coin());
+    const auto v = heads(type, {1, 1, 80, size}, coin());
+    auto k = make_contiguous(type, {1, 1, 80, size});
+    std::vector<float> keys(static_cast<std::size_t>(80 * size + 3), 0.5F);
+    keys[static_cast<std::size_t>(71 * size)] = std::numeric_limits<float>::quiet_NaN();
     set_numbers(k, keys);
     // Every query but the first one sees the key.
     auto mask = make_contiguous(element_type::boolean, {70, 80});
