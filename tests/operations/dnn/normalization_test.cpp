@@ -302,26 +302,51 @@ TEST_P(normalization_operation, long_rows) {
   }
 }
 
+// Layer norms with few or many rows, of few elements and of more than one warp of a GPU keeps.
+TEST_P(normalization_operation, layers_of_few_and_many_rows) {
+  leave_no_gaps();
+  const auto expect_layers = [&](element_type type, std::int64_t rows, std::int64_t count) {
+    if (HasFailure()) return;
+    SCOPED_TRACE(std::string(to_string(type)) + ", " + std::to_string(rows) + " rows of " +
+                 std::to_string(count));
+    expect_layer_norm(type, {rows, count}, 1);
+  };
+  const auto one_of = [&](const std::vector<std::int64_t>& counts) {
+    return counts[static_cast<std::size_t>(between(0, std::ssize(counts) - 1))];
+  };
+  for (const std::int64_t count : {8, 96, 264, 520, 768, 1000, 1024, 1032, 2056, 4096}) {
+    for (const auto type : real_types) expect_layers(type, between(1, 7), count);
+    if (count <= 1032)
+      expect_layers(real_types[static_cast<std::size_t>(between(0, 2))], 128, count);
+  }
+  const auto half = coin() ? element_type::f16 : element_type::bf16;
+  expect_layers(half, 1025, one_of({768, 1000, 1024}));
+  expect_layers(half, 1025, one_of({8, 96, 1032}));
+  expect_layers(element_type::f32, 1025, one_of({8, 400, 512, 516}));
+}
+
 TEST_P(normalization_operation, numbers_far_from_0) {
   // The mean is rounded; the differences from it must not be.
-  constexpr std::int64_t count = 4096;
-  std::vector<float> values(count);
-  for (auto& v : values) v = 10'000.0F + static_cast<float>(between(0, 3)) * 0x1p-10F;
-  auto x = make_contiguous(element_type::f32, {count});
-  x.set(values);
-  row all(values.begin(), values.end());
-  const auto m = moments_of(all, true);
-  expect_each(run(test_executor(), layer_norm{.x = x.view(), .epsilon = 0}),
-              [&](const extents& index, const number& computed) {
-                const auto wanted = scaled(m, x[index].real(), 0, 1, 0).value;
-                return std::abs(computed.real() - wanted) < 1e-5L;
-              });
+  for (const std::int64_t count : {40, 384, 512, 516, 2048, 4096}) {
+    SCOPED_TRACE(count);
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (auto& v : values) v = 10'000.0F + static_cast<float>(between(0, 3)) * 0x1p-10F;
+    auto x = make_contiguous(element_type::f32, {count});
+    x.set(values);
+    row all(values.begin(), values.end());
+    const auto m = moments_of(all, true);
+    expect_each(run(test_executor(), layer_norm{.x = x.view(), .epsilon = 0}),
+                [&](const extents& index, const number& computed) {
+                  const auto wanted = scaled(m, x[index].real(), 0, 1, 0).value;
+                  return std::abs(computed.real() - wanted) < 1e-5L;
+                });
+  }
 }
 
 TEST_P(normalization_operation, special_values) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinite = std::numeric_limits<float>::infinity();
-  for (const std::int64_t count : {4, 5, 512, 40'000}) {
+  for (const std::int64_t count : {4, 5, 512, 600, 2048, 40'000}) {
     SCOPED_TRACE(count);
     const auto kinds_of_results = [&](float special, auto op) {
       auto x = make_contiguous(element_type::f32, {count});
