@@ -9,6 +9,7 @@
 #include <sluice/operations/operation_descriptor.hpp>
 #include <sluice/operations/operation_result.hpp>
 #include <sluice/operations/operation_type.hpp>
+#include <sluice/operations/optional_extents.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 
@@ -97,6 +98,8 @@ template <class T>
     return a == b && std::signbit(a) == std::signbit(b);
   } else if constexpr (std::is_same_v<T, scalar> || std::is_same_v<T, std::optional<scalar>>) {
     return is_same_number(a, b);
+  } else if constexpr (std::is_same_v<T, optional_extents>) {
+    return a.has_value() == b.has_value() && (!a || *a == *b);
   } else if constexpr (requires { a == b; }) {
     return a == b;
   } else {

@@ -33,6 +33,8 @@ TEST_P(shared_steps, compute_a_step_once) {
       "s = Transpose x perm=[0,2,1]\nt = Transpose x perm=[0,2,1]\na = Neg s\nb = Neg t\n"
       "y = Add a b",
       "shared");
+  expect("a = ReduceSum x\nb = ReduceSum x\ny = Add a b", "shared");
+  expect("a = ReduceMax x axes=[1]\nb = ReduceMax x axes=[1]\ny = Add a b", "shared");
   // A step with several results, one of them a view that both read.
   expect(
       "a = Neg x\nb = Neg x\nt = Transpose b perm=[0,2,1]\nd = Exp t\ne = Abs a\n"
@@ -49,6 +51,8 @@ TEST_P(shared_steps, differ_in_operands_and_parameters) {
   expect("a = Neg x\nb = Abs x\ny = Add a b", "");
   expect("a = Mul x 3\nb = Mul x 4\ny = Add a b", "");
   expect("a = Softmax x axis=1\nb = Softmax x axis=2\ny = Add a b", "");
+  expect("a = ReduceMax x axes=[1]\nb = ReduceMax x axes=[0]\ny = Add a b", "");
+  expect("a = ReduceMax x\nb = ReduceMax x axes=[0]\ny = Add a b", "");
   expect("a = Elu x alpha=0.5\nb = Elu x alpha=0.25\ny = Add a b", "");
   expect("a = Elu x alpha=0.0\nb = Elu x alpha=-0.0\ny = Add a b", "");
   expect(
