@@ -294,10 +294,12 @@ void planning::drop_waiting() noexcept {
 
 void planning::improve(std::shared_ptr<const operation_plan> plan) noexcept {
   try {
-    improvements_.post([libraries = libraries_, account = account_, plan = std::move(plan)] {
-      account->improvements.fetch_add(1, std::memory_order_relaxed);
-      plan->improve(*libraries);
-    });
+    improvements_.post(
+        [libraries = libraries_, account = account_, plan = std::move(plan)] {
+          account->improvements.fetch_add(1, std::memory_order_relaxed);
+          plan->improve(*libraries);
+        },
+        planner::job_length::idle_job);
   } catch (...) {
     // The device is lost, or there is no memory. Launches stay as they are.
   }

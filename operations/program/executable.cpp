@@ -123,9 +123,7 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
                        lane_libraries& libraries)
     : executable(*graph, *inferred, libraries) {
   graph_ = graph;
-  capture_ =
-      std::make_unique<program_capture>(graph, inferred, libraries.runtime().device().id().kind);
-  if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
+  allow_capture(graph, inferred, graph->capture(), libraries.runtime().device().id().kind);
   if (graph->capture() == capture_policy::at_prepare) capture_->make(libraries);
   // A GPU pads the runs of a batch if it can. Runs that are stacked have no word for each of them.
   const bool finds_errors =
@@ -142,6 +140,23 @@ executable::executable(const std::shared_ptr<const program_graph>& graph,
   stacked_ = std::make_unique<stacked_executables>(graph, layout, *this);
   stacked_->add_one(*graph, libraries);
   pads_ = true;
+}
+
+void executable::allow_capture(const std::shared_ptr<const program_graph>& graph,
+                               const std::shared_ptr<const program_inference>& inferred,
+                               capture_policy policy, device_kind kind) {
+  capture_ = std::make_unique<program_capture>(graph, inferred, policy, kind);
+  if (capture_->refusal().empty()) copies_of_graph_ = inferred->uses.size();
+}
+
+bool executable::wants_capture() const noexcept {
+  if (awaits_capture() || (stacked_ && stacked_->awaits_capture())) return false;
+  return (capture_ && capture_->wanted()) || (stacked_ && stacked_->wants_capture());
+}
+
+void executable::make_capture(lane_libraries& libraries) const noexcept {
+  if (awaits_capture()) capture_->make(libraries);
+  if (stacked_) stacked_->make_capture(libraries);
 }
 
 std::size_t executable::form::bytes() const noexcept {
@@ -237,8 +252,11 @@ void executable::enqueue(lane_libraries& libraries, std::span<void* const> exter
       return stacked_->enqueue(libraries, {externals, std::span(&alone, 1)}, scratch);
     }
     auto* const errors = run_data != nullptr ? run_data->errors : nullptr;
-    capture_->launch(libraries.stream(), externals, errors,
-                     [&] { enqueue_steps(libraries, externals, scratch, run_data, errors); });
+    const auto all_steps = [&] {
+      enqueue_steps(libraries, externals, scratch, run_data, errors);
+    };
+    if (!capture_) return all_steps();
+    capture_->launch(libraries.stream(), externals, errors, all_steps);
   });
   if (run_data != nullptr && !run_data->downloads.empty()) {
     parts.enqueue([&] { run_data->enqueue_after_batch(externals); });

@@ -74,7 +74,7 @@ class executable final : public operation_plan {
   bool obsolete() const noexcept override { return graph_.expired(); }
   /// Kernels are loaded first, so that a graph has them.
   bool wants_improvement() const noexcept override {
-    return wants_kernels() || (!awaits_kernels() && capture_ && capture_->wanted());
+    return wants_kernels() || (!awaits_kernels() && wants_capture());
   }
   void improve(lane_libraries& libraries) const noexcept override;
   bool captured() const noexcept override { return capture_ && capture_->is_used(); }
@@ -100,6 +100,21 @@ class executable final : public operation_plan {
   void load_kernels(lane_libraries& libraries) const noexcept;
   /// From now on runs enqueue the same kernels. Nobody enqueues one yet.
   void keep_form() noexcept;
+  /// From now on runs may be captured, as the policy states. `inferred` is what it was made of.
+  /// Nobody enqueues one yet.
+  /// @throws std::bad_alloc
+  void allow_capture(const std::shared_ptr<const detail::program_graph>& graph,
+                     const std::shared_ptr<const program_inference>& inferred,
+                     capture_policy policy, device_kind kind);
+  /// Whether the planner is asked to capture it, and has not done so.
+  [[nodiscard]] bool awaits_capture() const noexcept {
+    return capture_ && capture_->is_requested();
+  }
+  /// Whether the planner is to capture it, or one of the executables of its batches. True once for
+  /// each, and for one after the other. Only the owner of the lane calls it.
+  [[nodiscard]] bool wants_capture() const noexcept;
+  /// Captures what the planner is asked to capture. Only the planner calls it.
+  void make_capture(lane_libraries& libraries) const noexcept;
 
   /// Enqueues the uploads of a launch, then all steps or the graph that has been captured of them.
   /// `run_data` is that of the launch; nullptr if it has none.

@@ -69,7 +69,7 @@ void executable::keep_form() noexcept {
 
 void executable::improve(lane_libraries& libraries) const noexcept {
   load_kernels(libraries);
-  if (capture_ && capture_->is_requested()) capture_->make(libraries);
+  make_capture(libraries);
 }
 
 }  // namespace sluice::operations

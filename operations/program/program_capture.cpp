@@ -54,11 +54,8 @@ std::size_t dense_bytes(const std::string& name, const tensor_spec& spec) {
 
 program_capture::program_capture(std::shared_ptr<const detail::program_graph> graph,
                                  std::shared_ptr<const program_inference> inferred,
-                                 device_kind kind)
-    : state_(state::steps),
-      program_(graph),
-      inferred_(std::move(inferred)),
-      policy_(graph->capture()) {
+                                 capture_policy policy, device_kind kind)
+    : state_(state::steps), program_(graph), inferred_(std::move(inferred)), policy_(policy) {
   if (kind != device_kind::cuda) {
     refusal_ = "the device has no graphs";
   } else if (policy_ == capture_policy::never) {
@@ -74,6 +71,11 @@ program_capture::program_capture(std::shared_ptr<const detail::program_graph> gr
   if (refusal_.empty()) return;
   state_.store(state::never, std::memory_order_relaxed);
   inferred_.reset();
+}
+
+bool program_capture::may_be_captured(const executable& steps, std::size_t staged_bytes) noexcept {
+  return steps.step_commands() >= min_commands && steps.scratch_bytes() <= max_scratch_bytes &&
+         staged_bytes <= max_staged_bytes;
 }
 
 bool program_capture::wanted() noexcept {

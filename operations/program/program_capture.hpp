@@ -28,7 +28,13 @@ class executable;
 class program_capture {
  public:
   program_capture(std::shared_ptr<const detail::program_graph> graph,
-                  std::shared_ptr<const program_inference> inferred, device_kind kind);
+                  std::shared_ptr<const program_inference> inferred, capture_policy policy,
+                  device_kind kind);
+
+  /// Whether `capture_policy::automatic` captures an executable whose inputs and outputs have
+  /// `staged_bytes`, as far as its steps say.
+  [[nodiscard]] static bool may_be_captured(const executable& steps,
+                                            std::size_t staged_bytes) noexcept;
 
   /// Launches on the stream of the lane: the graph, or `steps()`. Only the owner calls it. `errors`
   /// is the error word of the launch; nullptr if it has none.

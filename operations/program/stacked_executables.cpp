@@ -77,7 +77,7 @@ bool stacked_executables::make_size(std::size_t size, lane_libraries& libraries,
     if (!graph) return false;
     libraries.runtime().device().require_usable();
     kept_.is_interrupted = is_interrupted;
-    auto new_piece = make_piece(*graph, libraries, limits, size);
+    auto new_piece = make_piece(graph, libraries, limits, size);
     kept_ = {};
     if (!new_piece) return false;
     made_size_ = size;
@@ -125,37 +125,53 @@ std::unique_ptr<stacked_executables::piece> stacked_executables::piece_of(
 }
 
 std::unique_ptr<const stacked_executables::piece> stacked_executables::make_piece(
-    const detail::program_graph& graph, lane_libraries& libraries, const plan_limits& limits,
-    std::size_t count) {
+    const std::shared_ptr<const detail::program_graph>& graph, lane_libraries& libraries,
+    const plan_limits& limits, std::size_t count) {
   if (place_bytes_ > max_workspace_bytes / count) return nullptr;
   member_copies().load(libraries);
   const auto kind = libraries.runtime().device().id().kind;
-  const auto stacked = stacked_runs(graph, *layout_->full_run, count);
-  check_steps(graph, stacked, kind);
+  const auto stacked =
+      std::make_shared<const program_inference>(stacked_runs(*graph, *layout_->full_run, count));
+  check_steps(*graph, *stacked, kind);
   const auto host_bytes = bytes_of_alone_ + made_bytes_;
   const auto exceeds = [](std::size_t limit, std::size_t use_count, std::size_t more) {
     return use_count > limit || more > limit - use_count;
   };
-  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(graph, stacked, kind).host_bytes))
+  if (exceeds(limits.host_bytes, host_bytes, price_of_plans(*graph, *stacked, kind).host_bytes))
     return nullptr;
 
-  auto result = piece_of(graph, stacked, count);
-  result->storage = std::make_unique<const executable>(graph, stacked, libraries, &kept_);
-  result->runs = result->storage.get();
-  result->workspace_bytes = place_bytes_ * count + result->runs->workspace_bytes();
+  auto result = piece_of(*graph, *stacked, count);
+  auto runs = std::make_unique<executable>(*graph, *stacked, libraries, &kept_);
+  result->workspace_bytes = place_bytes_ * count + runs->workspace_bytes();
   const auto largest =
       std::max({result->workspace_bytes, made_workspace_bytes_, alone_.scratch_bytes()});
-  const auto device_bytes = result->runs->device_bytes();
   const auto device_bytes_before = device_bytes_of_alone_ + made_device_bytes_;
-  if (result->workspace_bytes > max_workspace_bytes ||
-      exceeds(limits.host_bytes, host_bytes, result->runs->bytes()) ||
-      exceeds(limits.device_bytes, device_bytes_before, device_bytes) ||
-      exceeds(limits.device_bytes, device_bytes_before + device_bytes, largest)) {
-    return nullptr;
-  }
-  if (device_bytes != 0) {
+  // `sets` of plans: a graph has one of its own.
+  const auto fits = [&](std::size_t sets) {
+    const auto device_bytes = sets * runs->device_bytes();
+    return !exceeds(limits.host_bytes, host_bytes, sets * runs->bytes()) &&
+           !exceeds(limits.device_bytes, device_bytes_before, device_bytes) &&
+           !exceeds(limits.device_bytes, device_bytes_before + device_bytes, largest);
+  };
+  if (result->workspace_bytes > max_workspace_bytes || !fits(1)) return nullptr;
+  const auto reserve = [&](std::size_t sets) {
+    const auto device_bytes = sets * runs->device_bytes();
+    if (device_bytes == 0) return;
     result->charge = libraries.runtime().reserve_memory(std::span(&device_bytes, 1));
+  };
+  reserve(1);
+  if (graph->capture() != capture_policy::never && fits(2) &&
+      program_capture::may_be_captured(*runs, place_bytes_ * count)) {
+    try {
+      reserve(2);
+      // While requests wait, whatever the policy of the program.
+      runs->allow_capture(graph, stacked, capture_policy::automatic, kind);
+    } catch (const error&) {
+      // The budget has no room for the plans of a graph.
+    }
   }
+  result->storage = std::move(runs);
+  result->runs = result->storage.get();
   return result;
 }
 
@@ -174,6 +190,24 @@ bool stacked_executables::wants_kernels() const noexcept {
 void stacked_executables::load_kernels(lane_libraries& libraries) const noexcept {
   for (const auto& p : pieces()) {
     if (p->storage) p->storage->load_kernels(libraries);
+  }
+}
+
+bool stacked_executables::awaits_capture() const noexcept {
+  const auto all = pieces();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& p) { return p->storage && p->storage->awaits_capture(); });
+}
+
+bool stacked_executables::wants_capture() const noexcept {
+  const auto all = pieces();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& p) { return p->storage && p->storage->wants_capture(); });
+}
+
+void stacked_executables::make_capture(lane_libraries& libraries) const noexcept {
+  for (const auto& p : pieces()) {
+    if (p->storage) p->storage->make_capture(libraries);
   }
 }
 
@@ -210,6 +244,10 @@ const stacked_executables::piece* stacked_executables::next_piece(
   return all[static_cast<std::size_t>(std::countr_zero(count / all.front()->count))].get();
 }
 
+std::size_t stacked_executables::commands_of(const piece& runs) noexcept {
+  return runs.storage != nullptr ? runs.storage->commands() : runs.runs->step_commands();
+}
+
 std::size_t stacked_executables::commands(std::size_t count) const noexcept {
   return count < most_commands_.size() ? most_commands_[count] : count * alone_.commands();
 }
@@ -222,7 +260,7 @@ void stacked_executables::count_commands() noexcept {
       const auto* const next = next_piece(remaining);
       sum += next == nullptr
                  ? alone_.commands()
-                 : layout_->inputs.size() + next->runs->step_commands() + layout_->outputs.size();
+                 : layout_->inputs.size() + commands_of(*next) + layout_->outputs.size();
       remaining -= next == nullptr ? 1 : std::min(remaining, next->count);
     }
     most_commands_.push_back(std::max(sum, most_commands_.back()));
@@ -302,9 +340,12 @@ void stacked_executables::enqueue_piece(lane_libraries& libraries, const piece& 
     });
   }
   parts.enqueue([&] {
-    member_piece.runs->enqueue_steps(
-        libraries, stacked, static_cast<std::byte*>(scratch) + place_bytes_ * member_piece.count,
-        nullptr, nullptr);
+    auto* const steps_scratch =
+        static_cast<std::byte*>(scratch) + place_bytes_ * member_piece.count;
+    // One padded run is never captured.
+    if (member_piece.storage == nullptr)
+      return member_piece.runs->enqueue_steps(libraries, stacked, steps_scratch, nullptr, nullptr);
+    member_piece.storage->enqueue(libraries, stacked, steps_scratch, nullptr);
   });
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto index = inputs.size() + i;

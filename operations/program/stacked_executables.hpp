@@ -30,7 +30,7 @@ class executable;
 ///
 /// A batch of runs is cut into pieces for which there is an executable. A piece gathers the inputs
 /// of its runs into scratch memory, with zeros for what is missing, runs the executable, and
-/// scatters the results.
+/// scatters the results. The executable may be captured, as that of one run.
 ///
 /// The executables for several runs are made later; see `batch_growth`. The plan of one run with
 /// them stays within the limits of a plan, and the memory budget is charged when they are made.
@@ -52,6 +52,9 @@ class stacked_executables final : public batch_growth {
   [[nodiscard]] bool awaits_kernels() const noexcept;
   [[nodiscard]] bool wants_kernels() const noexcept;
   void load_kernels(lane_libraries& libraries) const noexcept;
+  [[nodiscard]] bool awaits_capture() const noexcept;
+  [[nodiscard]] bool wants_capture() const noexcept;
+  void make_capture(lane_libraries& libraries) const noexcept;
   ///@}
   [[nodiscard]] std::size_t bytes() const noexcept;
   /// Charged to the memory budget already.
@@ -92,6 +95,8 @@ class stacked_executables final : public batch_growth {
     std::vector<void*> stacked{};
   };
 
+  /// The most device commands of the steps of a piece, or of the graph that is captured of them.
+  [[nodiscard]] static std::size_t commands_of(const piece& runs) noexcept;
   [[nodiscard]] bool pads() const noexcept { return !layout_->key.empty(); }
   /// Executables for 1, 2, 4 … 128 runs.
   static constexpr std::size_t max_pieces = 8;
@@ -109,10 +114,9 @@ class stacked_executables final : public batch_growth {
                                                 const program_inference& stacked,
                                                 std::size_t count) const;
   /// The executable for `count` runs; nullptr if the plan would exceed `limits`.
-  [[nodiscard]] std::unique_ptr<const piece> make_piece(const detail::program_graph& graph,
-                                                        lane_libraries& libraries,
-                                                        const plan_limits& limits,
-                                                        std::size_t count);
+  [[nodiscard]] std::unique_ptr<const piece> make_piece(
+      const std::shared_ptr<const detail::program_graph>& graph, lane_libraries& libraries,
+      const plan_limits& limits, std::size_t count);
   void count_commands() noexcept;
   /// The executable for the next piece of a batch with `remaining` runs; nullptr: one run alone.
   [[nodiscard]] const piece* next_piece(std::size_t remaining) const noexcept;

@@ -95,10 +95,10 @@ struct per_request_t {
 /// axis of the runs, is refused when a run or `prepare` states the shapes. An input that is not per
 /// request must be the same tensor in all of them.
 ///
-/// The last bits of a result may depend on the other runs; see `request_options::bits`. Batches are
-/// not captured. A run is launched alone if it takes scalars, a shared input in memory of the
-/// process, a given output that shares memory with an input, inputs or outputs that are not in
-/// row-major order without gaps, or more than `max_tensors_in_batch` tensors in all.
+/// The last bits of a result may depend on the other runs; see `request_options::bits`. A run is
+/// launched alone if it takes scalars, a shared input in memory of the process, a given output that
+/// shares memory with an input, inputs or outputs that are not in row-major order without gaps, or
+/// more than `max_tensors_in_batch` tensors in all.
 inline constexpr per_request_t per_request{};
 /// The most tensors of a run that is launched together with others: its inputs, its outputs, and
 /// its constants that were given as tensors on a device.
@@ -119,8 +119,8 @@ inline constexpr std::size_t max_tensors_in_batch = 16;
 /// The extents of a run are not rounded if a step refuses the rounded ones, if two axes of an
 /// output depend on them, if its inputs take more than 64 MiB or its outputs more than 256 MiB,
 /// with `result_bits::as_if_alone`, or if the run would not be part of a batch for one of the
-/// reasons that `per_request` states. Runs with rounded extents are not captured. In a program with
-/// such an input, the parts of the runs lie along axis 0 of every input and output.
+/// reasons that `per_request` states. A single run with rounded extents is not captured. In a
+/// program with such an input, the parts of the runs lie along axis 0 of every input and output.
 struct padded {
   int axis = 0;  ///< not 0; negative: from the last
 };

@@ -3,6 +3,7 @@
 #include "tests/operations/program/batched_programs.hpp"
 
 #include "tests/support/expect_error.hpp"
+#include "tests/support/gate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,6 +35,32 @@ TEST_P(batched_programs, compute_what_each_run_computes_alone) {
       EXPECT_EQ(launches(), sizes{count});
     }
   }
+}
+
+TEST_P(batched_programs, compute_the_same_once_they_are_captured) {
+  const auto what = spectrogram();
+  const auto compare = [&](int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<sluice::run> runs;
+      for (const auto& clip : clips(8)) runs.push_back({what, {clip, shift()}});
+      std::vector<tensors> expected;
+      for (const auto& one : runs) expected.push_back(run(traced(), one));
+      if (round == 0) prepare_batches(runs.front());
+      auto answers = submit_at_once(runs);
+      for (std::size_t i = 0; i < runs.size(); ++i)
+        expect_equal(answer_of(answers[i]), expected[i]);
+      EXPECT_EQ(launches(), sizes{8});
+    }
+  };
+  compare(8);
+  if (GetParam() != "host") {
+    // Of a single run, and of eight.
+    await([&] {
+      traced().work();
+      return traced().status().plans.capture_attempts >= 2;
+    });
+  }
+  compare(16);
 }
 
 TEST_P(batched_programs, say_why_runs_are_not_launched_together) {
