@@ -55,7 +55,7 @@ class actor_with_lanes final : public lane_actor<operation_state> {
     }
     try {
       lanes_->route(sender_of(element->sender), priority_of(element->content()),
-                    [&](std::size_t lane) {
+                    program_of(element->content(), *size), [&](std::size_t lane) {
                       cancel_on_other_lanes(*element, lane);
                       single_lane* const target =
                           lane == 0 ? this : others_[lane - 1].load(std::memory_order_acquire);

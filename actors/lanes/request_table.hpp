@@ -78,5 +78,13 @@ class request_table {
   if (content.size() != 2) return request_options{}.priority;
   return content.get_as<request_options>(1).priority;
 }
+/// The identity of the program that a message of this size runs and whose runs may be launched with
+/// it; nullptr if there is none.
+[[nodiscard]] inline const void* program_of(const message_content& content,
+                                            const message_size& size) noexcept {
+  const bool is_alone =
+      content.size() == 2 && content.get_as<request_options>(1).bits == result_bits::as_if_alone;
+  return is_alone ? nullptr : size.program;
+}
 
 }  // namespace sluice::detail

@@ -29,6 +29,15 @@ constexpr int relief_of_backlog = 2;
 constexpr int messages_of_turns = 16;
 /// A busy lane asks for another one after each so many messages.
 constexpr std::uint64_t messages_of_a_measurement = 64;
+/// With so many messages and requests in front of a home, batches are large. Further senders gain
+/// more from another lane.
+constexpr std::uint64_t full_home = 64;
+/// The bits of a home that state its lane. The others are those of the hash of the program.
+constexpr std::uint64_t lane_of_home = 0xffff;
+
+[[nodiscard]] std::uint64_t hash_of(const void* program) noexcept {
+  return reinterpret_cast<std::uintptr_t>(program) * 0x9e3779b97f4a7c15U;
+}
 
 }  // namespace
 
@@ -79,6 +88,11 @@ std::size_t lane_choice::on_demand_now() const noexcept {
   return count;
 }
 
+void lane_choice::lane::note_home(const void* program) noexcept {
+  at_home_until_ = handled_ + messages_of_a_measurement;
+  choice_->settle(program, number_);
+}
+
 void lane_choice::lane::measure() noexcept {
   if (handled_ == measured_) return;
   measured_ = handled_;
@@ -88,7 +102,7 @@ void lane_choice::lane::measure() noexcept {
   auto pressure = state.pressure.load(std::memory_order_relaxed);
   if (!others_wait) {
     pressure = std::max(0, pressure - relief_of_pause);
-  } else if (change_of_sender_) {
+  } else if (change_of_sender_ && handled_ >= at_home_until_) {
     pressure = std::min(2 * pressure_of_busy_lane, pressure + pressure_of_change);
   }
   state.pressure.store(pressure, std::memory_order_relaxed);
@@ -276,7 +290,27 @@ void lane_choice::note_load(std::uint64_t load, range candidates) noexcept {
   }
 }
 
-void lane_choice::choose(slot& sender_slot, std::size_t index, range candidates) noexcept {
+void lane_choice::settle(const void* program, std::size_t number) noexcept {
+  if (lanes_like(number).first != 0) return;
+  const auto hash = hash_of(program);
+  auto& home = homes_[hash >> (64 - home_bits)];
+  const auto old_home = home.load(std::memory_order_relaxed);
+  const bool is_settled =
+      ((old_home ^ hash) & ~lane_of_home) == 0 && (old_home & lane_of_home) != 0;
+  if (is_settled && standing_of((old_home & lane_of_home) - 1) == standing::open) return;
+  home.store((hash & ~lane_of_home) | (number + 1), std::memory_order_relaxed);
+}
+
+std::optional<std::size_t> lane_choice::home_of(const void* program) const noexcept {
+  if (program == nullptr) return std::nullopt;
+  const auto hash = hash_of(program);
+  const auto home = homes_[hash >> (64 - home_bits)].load(std::memory_order_relaxed);
+  if (((home ^ hash) & ~lane_of_home) != 0 || (home & lane_of_home) == 0) return std::nullopt;
+  return (home & lane_of_home) - 1;
+}
+
+void lane_choice::choose(slot& sender_slot, std::size_t index, range candidates,
+                         const void* program) noexcept {
   const auto handled = [&] {
     return lane_states_[*sender_slot.lane].slots[index].load(std::memory_order_acquire);
   };
@@ -299,6 +333,15 @@ void lane_choice::choose(slot& sender_slot, std::size_t index, range candidates)
       }
       candidates = others;
     }
+  }
+  if (const auto home = home_of(program); home && *home - candidates.first < candidates.count &&
+                                          may_take(*home) &&
+                                          load_of(lane_states_[*home]) < full_home) {
+    auto& turns_of = lane_states_[sender_slot.lane.value_or(*home)].turns_of;
+    if (turns_of.load(std::memory_order_relaxed) == index + 1) {
+      turns_of.store(0, std::memory_order_relaxed);
+    }
+    return move(sender_slot, index, *home);
   }
   const bool is_candidate = sender_slot.lane && *sender_slot.lane >= candidates.first &&
                             *sender_slot.lane - candidates.first < candidates.count &&

@@ -161,7 +161,7 @@ TEST_P(several_lanes, cancel_what_their_sender_has_launched_on_another_one) {
   // Messages of others, as far as the choice knows, until the other lane has fewer of them.
   std::array<std::size_t, 2> loads{};
   for (std::uint64_t other = 1; loads[first] <= loads[1 - first]; ++other) {
-    choice->route({other << 32U}, request_priority::normal,
+    choice->route({other << 32U}, request_priority::normal, nullptr,
                   [&](std::size_t number) { ++loads[number]; });
   }
   request(self, actor, caf::infinite, cancel_request{id})

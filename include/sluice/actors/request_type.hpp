@@ -57,6 +57,7 @@ template <class Request>
   } else if constexpr (requires { host_bytes_of_share(request.what); }) {
     size.bytes += host_bytes_of(request) + host_bytes_of_share(request.what);
     size.steps = request.what.steps();
+    size.program = request.what.graph().get();
   }
   return size;
 }

@@ -30,10 +30,12 @@ namespace sluice::detail {
                                     std::to_string(limit));
 }
 
-/// The size of a waiting message.
+/// What a waiting message takes, and what it runs.
 struct message_size {
   std::size_t bytes = 0;  ///< of host memory
   std::size_t steps = 0;  ///< of a program, or operations of a bulk, that the actor examines
+  /// The identity of the program that the message runs; nullptr if it runs none.
+  const void* program = nullptr;
 };
 
 /// The messages in front of an actor, bounded in number and in bytes, for each sender and in all.

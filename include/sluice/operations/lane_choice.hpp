@@ -33,6 +33,11 @@ namespace sluice::detail {
 /// overlap on the device. A hazard between its launches ends that: on one stream they need no
 /// waits. Launches of several senders overlap anyway, so they take no turns.
 ///
+/// The runs of a program of many steps go to one lane, the home of the program, where they make
+/// larger batches than on several lanes. The first lane that runs the program is its home while it
+/// is open. While 64 messages and requests are in front of it, others are treated as if the program
+/// had no home.
+///
 /// The last lanes may be for messages of high priority only, and then these go nowhere else while
 /// one is open. A message follows those of its sender that wait, whatever its priority.
 ///
@@ -48,6 +53,9 @@ class SLUICE_EXPORT lane_choice {
   [[nodiscard]] static std::size_t slot_of(request_sender sender) noexcept {
     return (sender.id * 0x9e3779b97f4a7c15U) >> (64 - slot_bits);
   }
+  /// Homes are kept by a hash of the program. Of two programs with one hash, the one that ran last
+  /// has a home.
+  static constexpr std::size_t home_bits = 8;
   /// The launches of a lane: `heavy` if they keep the device behind and have no hazards with each
   /// other, `dependent` if they follow each other, `light` if they are few.
   enum class device_work : std::uint8_t { light, heavy, dependent };
@@ -88,15 +96,17 @@ class SLUICE_EXPORT lane_choice {
   /// The plans that one of the lanes has made.
   [[nodiscard]] operations::known_plans& plans() noexcept { return *plans_; }
 
-  /// Returns `pass_on(lane)` with the lane of the next message of a sender. Calls for one sender
+  /// Returns `pass_on(lane)` with the lane of the next message of a sender. `program` is the
+  /// identity of the program that the message runs; nullptr if it runs none. Calls for one sender
   /// come one after the other, so the messages arrive in this order. If `pass_on` throws, the
   /// message has not been sent.
   template <class PassOn>
-  auto route(request_sender sender, request_priority priority, const PassOn& pass_on) {
+  auto route(request_sender sender, request_priority priority, const void* program,
+             const PassOn& pass_on) {
     const auto index = slot_of(sender);
     auto& sender_slot = slots_[index];
     const std::lock_guard lock(sender_slot.mutex);
-    choose(sender_slot, index, lanes_for(priority));
+    choose(sender_slot, index, lanes_for(priority), program);
     ++sender_slot.routed;
     // Before the message is on its way: a lane that has taken fewer is not idle.
     auto& routed = lane_states_[*sender_slot.lane].routed;
@@ -154,6 +164,10 @@ class SLUICE_EXPORT lane_choice {
       return choice_->bytes_.load(std::memory_order_relaxed);
     }
     ///@}
+    /// The lane runs a program whose runs are to come to one lane. It becomes the home of the
+    /// program, unless another open lane is that. A lane for high priority never does. Messages of
+    /// several senders then are no reason for another lane for a while.
+    void note_home(const void* program) noexcept;
     /// The lane has made the first `count` of the plans of all lanes, or left them out.
     void note_plans(std::uint64_t count) noexcept {
       choice_->lane_states_[number_].plans.store(count, std::memory_order_release);
@@ -197,11 +211,12 @@ class SLUICE_EXPORT lane_choice {
     std::uint64_t handled_ = 0;
     std::size_t waiting_ = 0;
     request_sender last_sender_{};
-    bool change_of_sender_ = false;  // with the last message
-    std::uint64_t measured_ = 0;     // of `handled_`
-    std::uint64_t noted_ = 0;        // likewise, by `note_device`
-    std::uint64_t dependent_ = 0;    // launches that had a hazard with an unfinished one
-    int backlog_ = 0;                // how often the device was behind, less how often it was not
+    bool change_of_sender_ = false;    // with the last message
+    std::uint64_t measured_ = 0;       // of `handled_`
+    std::uint64_t at_home_until_ = 0;  // likewise
+    std::uint64_t noted_ = 0;          // likewise, by `note_device`
+    std::uint64_t dependent_ = 0;      // launches that had a hazard with an unfinished one
+    int backlog_ = 0;                  // how often the device was behind, less how often it was not
     device_work device_ = device_work::light;
     std::array<slot_state, slot_count> slots_;
     std::array<std::uint16_t, slot_count> changed_{};  // the slots that are to be published
@@ -244,7 +259,11 @@ class SLUICE_EXPORT lane_choice {
   [[nodiscard]] range lanes_for(request_priority priority) const noexcept;
   /// The lanes that take the same messages as lane `number`.
   [[nodiscard]] range lanes_like(std::size_t number) const noexcept;
-  void choose(slot& sender_slot, std::size_t index, range candidates) noexcept;
+  void choose(slot& sender_slot, std::size_t index, range candidates, const void* program) noexcept;
+  /// Makes a lane the home of a program that has none.
+  void settle(const void* program, std::size_t number) noexcept;
+  /// The home of a program; nothing if it has none.
+  [[nodiscard]] std::optional<std::size_t> home_of(const void* program) const noexcept;
   /// Moves a sender of whom nothing waits to a lane.
   void move(slot& sender_slot, std::size_t index, std::size_t target) noexcept;
   /// The lane among `candidates` for a sender whose lane was `old_lane`.
@@ -284,6 +303,8 @@ class SLUICE_EXPORT lane_choice {
   alignas(64) std::atomic<std::size_t> requests_{0};
   std::atomic<std::size_t> bytes_{0};
   std::array<slot, slot_count> slots_;
+  // By the hash of a program: its upper bits, and below them the lane, counted from 1.
+  std::array<std::atomic<std::uint64_t>, std::size_t{1} << home_bits> homes_{};
   std::atomic<std::size_t> next_{0};
 };
 

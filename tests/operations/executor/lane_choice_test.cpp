@@ -25,11 +25,13 @@ namespace {
 class lane_choice : public ::testing::Test {
  protected:
   /// The lane of the next message of a sender.
-  std::size_t route(std::uint64_t sender, request_priority priority = request_priority::normal) {
-    return choice_->route({sender}, priority, [](std::size_t lane) { return lane; });
+  std::size_t route(std::uint64_t sender, request_priority priority = request_priority::normal,
+                    const void* program = nullptr) {
+    return choice_->route({sender}, priority, program, [](std::size_t lane) { return lane; });
   }
   void fail_to_send(std::uint64_t sender) {
-    choice_->route({sender}, request_priority::normal, [](std::size_t) { throw std::bad_alloc(); });
+    choice_->route({sender}, request_priority::normal, nullptr,
+                   [](std::size_t) { throw std::bad_alloc(); });
   }
   /// A lane handles a message and leaves `waiting` requests of it in its queue.
   void handle(std::size_t lane, std::uint64_t sender, int waiting = 0, bool awake = false) {
@@ -50,6 +52,8 @@ class lane_choice : public ::testing::Test {
     lanes_[lane].note_device(unfinished, dependent);
     lanes_[lane].publish(false);
   }
+  /// A lane runs a program whose runs are to come to one lane.
+  void note_home(std::size_t lane, const void* program) { lanes_[lane].note_home(program); }
   /// Has the device fall behind with the launches of a sender of lane 0, and keeps lane 1 ready.
   void make_heavy(std::uint64_t sender) {
     for (int i = 0; i < 33; ++i) {
@@ -225,11 +229,50 @@ TEST_F(lane_choice, takes_no_turns_with_a_lane_that_has_work_of_others) {
   EXPECT_EQ(route(1), 2U);
 }
 
+TEST_F(lane_choice, brings_the_runs_of_a_program_to_the_first_lane_that_ran_it) {
+  const int program = 0;
+  const int other_program = 0;
+  route_one_to_each();
+  for (std::size_t i = 0; i < count; ++i) handle(i, i, 0, true);
+  EXPECT_EQ(route(0, request_priority::normal, &program), 0U) << "it has no home";
+  handle(0, 0, 0, true);
+  note_home(2, &program);
+  note_home(0, &program);
+  for (std::uint64_t sender = 0; sender < 20; ++sender) {
+    EXPECT_EQ(route(sender, request_priority::normal, &program), 2U);
+  }
+  EXPECT_LT(route(77, request_priority::normal, &other_program), 2U);
+  EXPECT_LT(route(78), 2U);
+}
+
+TEST_F(lane_choice, leaves_a_home_that_has_full_batches) {
+  const int program = 0;
+  note_home(1, &program);
+  for (std::uint64_t sender = 100; sender < 164; ++sender) {
+    EXPECT_EQ(route(sender, request_priority::normal, &program), 1U);
+  }
+  EXPECT_NE(route(1, request_priority::normal, &program), 1U);
+  handle(1, 100);
+  EXPECT_EQ(route(2, request_priority::normal, &program), 1U);
+}
+
+TEST_F(lane_choice, keeps_a_sender_whose_requests_wait_from_the_home_of_a_program) {
+  const int program = 0;
+  EXPECT_EQ(route(1), 0U);
+  note_home(1, &program);
+  handle(0, 1, 1);
+  EXPECT_EQ(route(1, request_priority::normal, &program), 0U) << "a request waits";
+  handle(0, 1);
+  launch(0, 1, 1);
+  EXPECT_EQ(route(1, request_priority::normal, &program), 1U);
+  EXPECT_EQ(route(1), 1U) << "a message is on its way";
+}
+
 TEST_F(lane_choice, keeps_lanes_for_messages_of_high_priority) {
   const auto choice = std::make_shared<detail::lane_choice>(count, 1);
   detail::lane_choice::lane ordinary(choice, 0);
   const auto lane_of = [&](std::uint64_t sender, request_priority priority) {
-    return choice->route({sender}, priority, [](std::size_t lane) { return lane; });
+    return choice->route({sender}, priority, nullptr, [](std::size_t lane) { return lane; });
   };
   for (std::uint64_t sender = 1; sender < 9; ++sender) {
     EXPECT_EQ(lane_of(100 + sender, request_priority::high), count - 1);
@@ -238,10 +281,26 @@ TEST_F(lane_choice, keeps_lanes_for_messages_of_high_priority) {
   }
 }
 
+TEST_F(lane_choice, has_homes_among_the_lanes_for_all_priorities) {
+  const int program = 0;
+  const auto choice = std::make_shared<detail::lane_choice>(count, 1);
+  detail::lane_choice::lane urgent(choice, count - 1);
+  detail::lane_choice::lane ordinary(choice, 1);
+  const auto lane_of = [&](std::uint64_t sender, request_priority priority) {
+    return choice->route({sender}, priority, &program, [](std::size_t lane) { return lane; });
+  };
+  urgent.note_home(&program);
+  EXPECT_EQ(lane_of(1, request_priority::normal), 0U);
+  ordinary.note_home(&program);
+  EXPECT_EQ(lane_of(2, request_priority::normal), 1U);
+  EXPECT_EQ(lane_of(3, request_priority::low), 1U);
+  EXPECT_EQ(lane_of(4, request_priority::high), count - 1);
+}
+
 TEST_F(lane_choice, seldom_holds_a_sender_to_the_lane_of_others) {
   const auto choice = std::make_shared<detail::lane_choice>(2, 1);
   const auto lane_of = [&](std::uint64_t sender, request_priority priority) {
-    return choice->route({sender}, priority, [](std::size_t lane) { return lane; });
+    return choice->route({sender}, priority, nullptr, [](std::size_t lane) { return lane; });
   };
   // Their messages are on their way all the time.
   for (std::uint64_t sender = 0; sender < 8; ++sender) {
@@ -258,7 +317,7 @@ TEST_F(lane_choice, keeps_the_order_of_a_sender_with_several_priorities) {
   const auto choice = std::make_shared<detail::lane_choice>(2, 1);
   detail::lane_choice::lane ordinary(choice, 0);
   const auto lane_of = [&](request_priority priority) {
-    return choice->route({1}, priority, [](std::size_t lane) { return lane; });
+    return choice->route({1}, priority, nullptr, [](std::size_t lane) { return lane; });
   };
   ASSERT_EQ(lane_of(request_priority::normal), 0U);
   EXPECT_EQ(lane_of(request_priority::high), 0U) << "an earlier message is on its way";
@@ -352,7 +411,7 @@ TEST(lane_choices, keep_the_order_of_each_sender) {
     threads.emplace_back([&, sender, random = std::mt19937_64(generator())]() mutable {
       std::size_t before = lanes;
       for (std::uint64_t i = 1; i <= each; ++i) {
-        choice->route({sender}, request_priority::normal, [&](std::size_t lane) {
+        choice->route({sender}, request_priority::normal, nullptr, [&](std::size_t lane) {
           const std::lock_guard lock(mailboxes[lane].mutex);
           mailboxes[lane].messages.push_back({sender, i});
           if (before != lane && before != lanes) ++moves;

@@ -38,7 +38,7 @@ class lanes_on_demand : public ::testing::Test {
   }
   detail::lane_choice& choice() { return *choice_; }
   std::size_t route(std::uint64_t sender, request_priority priority = request_priority::normal) {
-    return choice().route({sender}, priority, [](std::size_t lane) { return lane; });
+    return choice().route({sender}, priority, nullptr, [](std::size_t lane) { return lane; });
   }
   /// Messages of so many senders that have not been seen before, and of whom none is handled.
   void send_of_others(std::size_t senders) {
@@ -89,6 +89,22 @@ class lanes_on_demand : public ::testing::Test {
 TEST_F(lanes_on_demand, are_closed_while_one_sender_waits_for_its_own_messages) {
   for (std::size_t i = 0; i < 10 * crowd; ++i) EXPECT_EQ(route(1), 0U);
   EXPECT_EQ(wanted, 0);
+}
+
+TEST_F(lanes_on_demand, are_homes_of_programs_while_they_are_open) {
+  const int program = 0;
+  std::uint64_t sender = 0;
+  const auto lane_of_run = [&] {
+    return choice().route({++sender}, request_priority::normal, &program,
+                          [](std::size_t lane) { return lane; });
+  };
+  send_of_others(crowd);
+  ASSERT_EQ(wanted, 1);
+  open(1);
+  lanes[1].note_home(&program);
+  EXPECT_EQ(lane_of_run(), 1U);
+  choice().close(1);
+  EXPECT_EQ(lane_of_run(), 0U);
 }
 
 TEST_F(lanes_on_demand, are_wanted_once_for_a_device_that_is_behind) {
@@ -300,7 +316,8 @@ TEST(lane_choices, want_no_second_lane_for_high_priority_without_room) {
   choice.on_wanted([&] { ++wanted; });
   choice.limit_on_demand(1);
   const auto route = [&](std::uint64_t sender) {
-    return choice.route({sender}, request_priority::high, [](std::size_t lane) { return lane; });
+    return choice.route({sender}, request_priority::high, nullptr,
+                        [](std::size_t lane) { return lane; });
   };
   (void)route(1);
   ASSERT_TRUE(choice.prepare(first_high));
@@ -452,7 +469,8 @@ TEST_P(joined_executors, close_the_others_while_the_first_needs_their_room) {
   const auto x = words();
   (void)run(first(), planned{.x = x, .key = 1, .plan_bytes = std::size_t{3} << 26U});
   for (std::uint64_t sender = 1; sender < 1000; ++sender) {
-    (void)choice().route({sender << 20U}, request_priority::normal, [](std::size_t) { return 0; });
+    (void)choice().route({sender << 20U}, request_priority::normal, nullptr,
+                         [](std::size_t) { return 0; });
   }
   EXPECT_EQ(choice().standing_of(1), standing::closed);
 }
