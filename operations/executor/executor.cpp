@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "operations/executor/batch_company.hpp"
 #include "operations/executor/batch_growth.hpp"
 #include "operations/executor/followed_requests.hpp"
 #include "operations/executor/memory_with_plans.hpp"
@@ -87,6 +88,7 @@ class executor::core {
     detail::timeline::of(lane_.stream())->set_group(&lane.choice());
     exchange_.join(lane);
     waiting_.on_change(lane);
+    lane_of_actor_ = &lane;
     planning_.start();
   }
   [[nodiscard]] shared_plans plans_of_other_lanes() const noexcept { return exchange_.state(); }
@@ -204,7 +206,8 @@ class executor::core {
     r.most_in_batch = most_in_batch(r, work);
     if (!waiting_.empty() || r.plan_job != nullptr || launching_) return false;
     if (lane_.full(commands_of(r))) return false;
-    return r.most_in_batch == 0 || (lane_.batches() < lane_.max_batches() && !more_follow());
+    return r.most_in_batch == 0 ||
+           (lane_.batches() < lane_.max_batches() && !more_follow() && !waits_for_company(r, 1));
   }
   /// The largest number of requests in a batch with `r`, which takes `work`; 0 if it must be
   /// launched alone.
@@ -320,8 +323,9 @@ class executor::core {
       if (lane_.full() && lane_.want_room()) return;  // woken later
       // Without company to wait for, a chain of requests is launched like any other.
       const bool batches = waiting_.holds_back() || lane_.batches() < lane_.max_batches() ||
-                           !lane_.want_room_for_batch();
+                           !lane_.want_room_for_batch(lane_.max_batches());
       const auto next = waiting_.next(batches);
+      if (next && waits_for_company(next)) break;
       if (!next) {
         // Requests with plans wait behind those that wait for room for a batch. Others would get
         // theirs long before their launch. The owner is woken once there is room.
@@ -334,15 +338,52 @@ class executor::core {
       const auto commands = commands_of(*next);
       if (lane_.full(commands) && lane_.want_room(commands)) return;
       if ((*next).most_in_batch != 0) {
-        const auto size = batch_size(next);
+        const auto waiting =
+            is_long_run(*next) ? waiting_.count(next, fullest_batch, share_batch) : 0;
+        const auto size = batch_size(next, waiting);
         // A batch that has no room now takes less time than its requests one by one.
         if (size == 0 && lane_.want_room(commands_of_batch(*next, 2))) return;
-        launch_batch(waiting_.take_batch(next, std::max<std::size_t>(size, 1), share_batch));
+        launch_batch(waiting_.take_batch(next, std::max<std::size_t>(size, 1), share_batch),
+                     waiting);
       } else {
         launch_alone(waiting_.take(next));
       }
     }
     planning_.start();
+  }
+
+  /// Whether a request runs a long program of whose runs there are batches on a GPU; see
+  /// `batch_company`. Such requests come to one lane of the actor.
+  [[nodiscard]] static bool is_long_run(const operation_request& r) noexcept {
+    if (r.most_in_batch == 0 || !r.plan) return false;
+    const auto* const growth = r.plan->growth();
+    return growth != nullptr && growth->size() > 1 && r.plan->commands() >= least_of_long;
+  }
+  /// The requests like `r` in the batch in flight, if that is one, that have not been answered.
+  [[nodiscard]] std::size_t in_flight_with(const operation_request& r) const noexcept {
+    if (lane_.batches() == 0) return 0;
+    return std::min(company_.last_size(*r.plan), lane_.in_flight());
+  }
+  /// Whether `r`, with `waiting` requests like it in all, waits for company.
+  [[nodiscard]] bool waits_for_company(const operation_request& r,
+                                       std::size_t waiting) const noexcept {
+    if (!is_long_run(r)) return false;
+    const auto in_flight = in_flight_with(r);
+    return in_flight != 0 && company_.expects_more(*r.plan, in_flight + waiting);
+  }
+  /// Likewise; then the owner is woken when the batch in flight ends. No request does while one of
+  /// another kind waits.
+  [[nodiscard]] bool waits_for_company(const request_queue::place& next) noexcept {
+    const auto waiting = waiting_.size();
+    if (waiting_.holds_back() || !waits_for_company(*next, waiting)) return false;
+    return waiting_.count(next, waiting, share_batch) == waiting && lane_.want_room_for_batch(1);
+  }
+  /// A batch of `size` of the `waiting` requests like `r` is launched.
+  void note_launch(const operation_request& r, std::size_t size, std::size_t waiting) noexcept {
+    if (r.most_in_batch == 0) return;
+    if (!is_long_run(r)) return company_.note_other_launch();
+    company_.note_launch(*r.plan, size, waiting, in_flight_with(r));
+    if (lane_of_actor_ != nullptr) lane_of_actor_->note_home(r.shared()[0].identity);
   }
 
   /// The most device commands of a launch, without those of packed copies and single transfers.
@@ -358,8 +399,10 @@ class executor::core {
   }
   /// The number of requests like `next` for whose device commands there is room; at least one piece
   /// of a batch if the lane is idle, as it takes any launch. 0: there is room for one request, and
-  /// others wait that could be launched with it.
-  [[nodiscard]] std::size_t batch_size(const request_queue::place& next) const noexcept {
+  /// others wait that could be launched with it. Of runs of a long program, one piece, of which
+  /// `waiting` requests wait.
+  [[nodiscard]] std::size_t batch_size(const request_queue::place& next,
+                                       std::size_t waiting) const noexcept {
     const auto& r = *next;
     auto limit = r.most_in_batch;
     const auto* const growth = r.plan ? r.plan->growth() : nullptr;
@@ -369,10 +412,16 @@ class executor::core {
       while (limit > 1 && commands_of_batch(r, limit) > room) limit = (limit + 1) / 2;
       return limit;
     }
-    if (commands_of_batch(r, limit) <= room) return limit;
-    // One piece of any size takes as many commands as that of two requests.
-    limit = waiting_.count(next, std::min(limit, growth->size()), share_batch);
+    limit = std::min(limit, growth->size());
+    if (waiting != 0) {
+      limit =
+          std::min({limit, waiting, company_.largest_batch(*r.plan, waiting, in_flight_with(r))});
+    } else {
+      if (commands_of_batch(r, r.most_in_batch) <= room) return r.most_in_batch;
+      limit = waiting_.count(next, limit, share_batch);
+    }
     if (limit < 2) return 1;
+    // One piece of any size takes as many commands as that of two requests.
     if (lane_.in_flight() != 0 && commands_of_batch(r, 2) > room) return 0;
     const bool is_piece = 4 * limit >= 3 * std::bit_ceil(limit);
     return is_piece ? limit : std::bit_floor(limit);
@@ -391,13 +440,15 @@ class executor::core {
   }
   void launch(operation_request& r) noexcept {
     const bool was_launching = std::exchange(launching_, true);
+    note_launch(r, 1, 1);
     launcher_.launch(r);
     launching_ = was_launching;
     note_shortage();
   }
-  /// Launches requests together. There is at least one.
-  void launch_batch(request_queue::list requests) noexcept {
+  /// Launches requests together, at least one. Of runs of a long program, `waiting` have waited.
+  void launch_batch(request_queue::list requests, std::size_t waiting) noexcept {
     launching_ = true;
+    note_launch(*requests.front(), requests.size(), waiting);
     launcher_.launch_together(requests);
     launching_ = false;
     note_shortage();
@@ -409,6 +460,7 @@ class executor::core {
   static constexpr std::size_t fullest_batch = 128;
   static constexpr double most_host_work = 2'000'000;  // of a batch: about 2 ms
   static constexpr std::size_t max_planned = 64;       // that wait when the next plans are made
+  static constexpr std::size_t least_of_long = 32;     // device commands of a long run
 
   // Made in advance, because answering must not throw.
   const error ended_{errc::cancelled, "the executor has ended"};
@@ -429,6 +481,9 @@ class executor::core {
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
   plan_exchange exchange_;
+  detail::lane_choice::lane* lane_of_actor_ =
+      nullptr;  // null: the owner has no lanes to choose from
+  operations::batch_company company_;
   // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
   // hazard with those that are on their way, and calls must not nest without a bound.
   bool launching_ = false;

@@ -180,10 +180,10 @@ class SLUICE_EXPORT lane {
     // `wanted`.
     return load_->full(commands) || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
-  /// Likewise, once fewer than `max_batches()` are in flight.
-  [[nodiscard]] bool want_room_for_batch() noexcept {
+  /// Likewise, once fewer than `limit` batches are in flight.
+  [[nodiscard]] bool want_room_for_batch(std::size_t limit) noexcept {
     load_->wanted.store(true, std::memory_order_seq_cst);
-    return batches() >= max_batches() || !load_->wanted.exchange(false, std::memory_order_seq_cst);
+    return batches() >= limit || !load_->wanted.exchange(false, std::memory_order_seq_cst);
   }
 
  private:

@@ -95,12 +95,19 @@ class scripted_growth final : public batch_growth {
 
 class growing_plan final : public operation_plan {
  public:
+  explicit growing_plan(std::size_t commands) noexcept : commands_(commands) {}
   std::size_t bytes() const noexcept override { return 1 + growth_.bytes(); }
+  std::size_t commands() const noexcept override { return commands_; }
+  std::size_t batch_commands(std::size_t) const noexcept override { return commands_; }
   batch_growth* growth() const noexcept override { return &growth_; }
 
  private:
+  const std::size_t commands_;
   mutable scripted_growth growth_;
 };
+
+/// Requests with this key or a greater one enqueue as many device commands as a long program.
+constexpr std::int64_t first_long_key = 100;
 
 /// y = x + 1, with a plan for each key.
 struct increment {
@@ -133,9 +140,9 @@ const operation_descriptor& descriptor_of(operation_type<increment>) {
                     [](const increment_call& call) {
                       return plan_price{1, call.planning_work};
                     },
-                .make_plan = [](lane_libraries&,
-                                const increment_call&) -> std::shared_ptr<const operation_plan> {
-                  return std::make_shared<growing_plan>();
+                .make_plan = [](lane_libraries&, const increment_call& call)
+                    -> std::shared_ptr<const operation_plan> {
+                  return std::make_shared<growing_plan>(call.key < first_long_key ? 1 : 32);
                 }},
        .compute =
            [](const increment_call& call, const launch_of<increment>& launch) {
@@ -186,6 +193,37 @@ class batch_growths : public executor_test {
     for (auto& answer : answers) expect_result(wait(tested(), answer));
     return executor_->launched();
   }
+  /// While it exists, or until `finish`, no launch of the lane ends.
+  class held_lane {
+   public:
+    explicit held_lane(batch_growths& test) : test_(test) {
+      closed_.hold(test.tested().lane().stream());
+    }
+    held_lane(const held_lane&) = delete;
+    held_lane& operator=(const held_lane&) = delete;
+    ~held_lane() { finish(); }
+    /// Submits requests that are launched together if the executor launches them now.
+    void submit(std::size_t count, std::int64_t key) {
+      test_.executor_->gather();
+      for (std::size_t i = 0; i < count; ++i) {
+        answers_.push_back(test_.executor_test::submit(test_.tested(), test_.request(key)));
+      }
+      test_.executor_->launch_gathered();
+    }
+    /// Opens the lane and awaits the answers.
+    void finish() {
+      closed_.open();
+      for (auto& answer : answers_) test_.expect_result(test_.wait(test_.tested(), answer));
+      answers_.clear();
+    }
+
+   private:
+    batch_growths& test_;
+    gate closed_;
+    std::vector<pending_answer> answers_;
+  };
+  void begin() { executor_->begin(); }
+  [[nodiscard]] sizes launched() const { return executor_->launched(); }
   /// Serves the executor until the planner has ended `count` attempts.
   void await_attempts(int count) {
     await([&] {
@@ -366,6 +404,88 @@ TEST_P(batch_growths, go_on_after_a_request_has_been_cancelled) {
   settle();
   settle();
   EXPECT_EQ(run_together(2), sizes{2});
+}
+
+TEST_P(batch_growths, let_the_runs_of_a_long_plan_take_turns_in_two_batches) {
+  constexpr auto key = first_long_key;
+  run_one(key);
+  (void)run_together(8, key);
+  await_attempts(3);
+  begin();
+  {
+    held_lane lane(*this);
+    lane.submit(8, key);
+    lane.submit(3, key);
+    EXPECT_EQ(launched(), (sizes{8, 3}));
+  }
+  held_lane lane(*this);
+  lane.submit(4, key);
+  lane.submit(2, key);
+  EXPECT_EQ(launched(), (sizes{8, 3, 4})) << "there were eleven";
+  lane.submit(4, key);
+  EXPECT_EQ(launched(), (sizes{8, 3, 4, 6})) << "one less is expected with each launch";
+  lane.submit(2, key);
+  EXPECT_EQ(launched(), (sizes{8, 3, 4, 6})) << "two batches are in flight";
+  lane.finish();
+  EXPECT_EQ(launched(), (sizes{8, 3, 4, 6, 2})) << "launched when those before it had ended";
+}
+
+TEST_P(batch_growths, cut_the_batches_of_a_long_plan_into_sizes_that_are_made) {
+  constexpr auto key = first_long_key;
+  script().refused = 16;
+  run_one(key);
+  (void)run_together(8, key);
+  await_attempts(3);
+  begin();
+  held_lane lane(*this);
+  lane.submit(5, key);
+  EXPECT_EQ(launched(), (sizes{4, 1}));
+  lane.submit(32, key);
+  lane.finish();
+  EXPECT_EQ(launched(), (sizes{4, 1, 8, 8, 8, 8}));
+}
+
+TEST_P(batch_growths, await_no_company_while_another_request_waits) {
+  constexpr auto key = first_long_key;
+  for (const auto any : {key, key + 1, std::int64_t{1}}) {
+    run_one(any);
+    (void)run_together(2, any);
+  }
+  await_attempts(3);
+  for (const auto other : {key + 1, std::int64_t{1}}) {
+    begin();
+    {
+      held_lane lane(*this);
+      lane.submit(2, key);
+      lane.submit(2, key);
+      EXPECT_EQ(launched(), (sizes{2, 2}));
+    }
+    begin();
+    held_lane lane(*this);
+    lane.submit(1, key);
+    lane.submit(1, key);
+    EXPECT_EQ(launched(), sizes{1}) << "there were four";
+    lane.submit(1, other);
+    EXPECT_EQ(launched(), (sizes{1, 1}));
+    lane.finish();
+    EXPECT_EQ(launched(), (sizes{1, 1, 1}));
+  }
+}
+
+TEST_P(batch_growths, let_no_batch_of_a_short_plan_wait_for_company) {
+  run_one();
+  (void)run_together(4);
+  await_attempts(2);
+  begin();
+  {
+    held_lane lane(*this);
+    lane.submit(4, 1);
+    lane.submit(4, 1);
+  }
+  held_lane lane(*this);
+  lane.submit(4, 1);
+  lane.submit(1, 1);
+  EXPECT_EQ(launched(), (sizes{4, 4, 4, 1}));
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, batch_growths, ::testing::Values("host"), parameter_name);
