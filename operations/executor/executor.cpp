@@ -383,7 +383,9 @@ class executor::core {
     if (r.most_in_batch == 0) return;
     if (!is_long_run(r)) return company_.note_other_launch();
     company_.note_launch(*r.plan, size, waiting, in_flight_with(r));
-    if (lane_of_actor_ != nullptr) lane_of_actor_->note_home(r.shared()[0].identity);
+    if (lane_of_actor_ != nullptr && r.transfer_commands() == 0) {
+      lane_of_actor_->note_home(r.shared()[0].identity);
+    }
   }
 
   /// The most device commands of a launch, without those of packed copies and single transfers.

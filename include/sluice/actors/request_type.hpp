@@ -11,7 +11,9 @@
 #include <sluice/operations/host_bytes.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/run.hpp>
+#include <sluice/operations/tensors.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -47,6 +49,19 @@ struct request_type {
                  reply_address address, request_lane& lane) noexcept;
 };
 
+/// Whether a run of a program is copied from or to host memory. Several lanes copy faster than one.
+template <class Request>
+[[nodiscard]] bool has_host_copies(const Request& request) noexcept {
+  if constexpr (std::is_same_v<executor_result_t<Request>, host_tensors>) {
+    return true;
+  } else if constexpr (requires { request.inputs.front().on_host(); }) {
+    return std::any_of(request.inputs.begin(), request.inputs.end(),
+                       [](const auto& input) { return static_cast<bool>(input.on_host()); });
+  } else {
+    return false;
+  }
+}
+
 /// `request_type::size` of a type.
 template <class Request>
 [[nodiscard]] message_size size_of_request(const message_content& content) noexcept {
@@ -57,7 +72,7 @@ template <class Request>
   } else if constexpr (requires { host_bytes_of_share(request.what); }) {
     size.bytes += host_bytes_of(request) + host_bytes_of_share(request.what);
     size.steps = request.what.steps();
-    size.program = request.what.graph().get();
+    if (!has_host_copies(request)) size.program = request.what.graph().get();
   }
   return size;
 }

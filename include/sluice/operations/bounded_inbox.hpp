@@ -34,7 +34,8 @@ namespace sluice::detail {
 struct message_size {
   std::size_t bytes = 0;  ///< of host memory
   std::size_t steps = 0;  ///< of a program, or operations of a bulk, that the actor examines
-  /// The identity of the program that the message runs; nullptr if it runs none.
+  /// The identity of the program that the message runs, without copies from or to host memory;
+  /// nullptr if it runs none.
   const void* program = nullptr;
 };
 
