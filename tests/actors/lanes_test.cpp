@@ -273,5 +273,17 @@ TEST_P(lanes_of_priorities, keep_the_order_of_one_sender) {
 INSTANTIATE_TEST_SUITE_P(devices, lanes_of_priorities, every_device(), parameter_name);
 INSTANTIATE_TEST_SUITE_P(devices, several_lanes, every_device(), parameter_name);
 
+TEST(host_copies, are_those_of_runs_with_inputs_or_results_in_host_memory) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto y = p.add(exp(x));
+  const auto what = std::move(p).build({y});
+  const host_tensor on_host(std::vector<float>{1});
+  EXPECT_FALSE(detail::has_host_copies(run{.what = what}));
+  EXPECT_TRUE(detail::has_host_copies(run{.what = what, .inputs = {on_host}}));
+  EXPECT_TRUE(detail::has_host_copies(run_to_host{.what = what}));
+  EXPECT_FALSE(detail::has_host_copies(prepare{.what = what}));
+}
+
 }  // namespace
 }  // namespace sluice::test
