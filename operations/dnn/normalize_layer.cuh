@@ -63,6 +63,9 @@ struct layer_part {
       squares = fmaf(difference * (count * share), difference, squares);
       count = all;
     }
+    // Two threads round differently, but equal elements of a row have equal results.
+    mean = __shfl_sync(~0U, mean, 0);
+    squares = __shfl_sync(~0U, squares, 0);
   }
 };
 
