@@ -43,7 +43,7 @@ struct split_results {
   bool has_vectors;
 };
 
-/// Puts what a warp has found in shared memory.
+/// Writes the sums, totals and maxima of a warp to shared memory.
 __device__ inline void share_state(split_memory& memory, const core_state<split_plan>& state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;

@@ -16,8 +16,8 @@ namespace sluice::operations {
 struct layer_call {
   void* y;
   const void* x;
-  const void* scale;  ///< nullptr if not given, as `bias`
-  const void* bias;
+  const void* scale;  ///< nullptr: none
+  const void* bias;   ///< nullptr: none
   std::int64_t y_row;
   std::int64_t x_row;
   std::int32_t rows;

@@ -483,8 +483,7 @@ class executor::core {
   std::optional<sluice::timer::ticket> alarm_;  // when the timer wakes the owner
   request_queue waiting_;
   plan_exchange exchange_;
-  detail::lane_choice::lane* lane_of_actor_ =
-      nullptr;  // null: the owner has no lanes to choose from
+  detail::lane_choice::lane* lane_of_actor_ = nullptr;  // null: there are no other lanes
   operations::batch_company company_;
   // The receiver of an answer may submit a request meanwhile. It waits, because it may have a
   // hazard with those that are on their way, and calls must not nest without a bound.

@@ -292,13 +292,10 @@ void lane_choice::note_load(std::uint64_t load, range candidates) noexcept {
 
 void lane_choice::settle(const void* program, std::size_t number) noexcept {
   if (lanes_like(number).first != 0) return;
+  if (const auto home = home_of(program); home && standing_of(*home) == standing::open) return;
   const auto hash = hash_of(program);
-  auto& home = homes_[hash >> (64 - home_bits)];
-  const auto old_home = home.load(std::memory_order_relaxed);
-  const bool is_settled =
-      ((old_home ^ hash) & ~lane_of_home) == 0 && (old_home & lane_of_home) != 0;
-  if (is_settled && standing_of((old_home & lane_of_home) - 1) == standing::open) return;
-  home.store((hash & ~lane_of_home) | (number + 1), std::memory_order_relaxed);
+  homes_[hash >> (64 - home_bits)].store((hash & ~lane_of_home) | (number + 1),
+                                         std::memory_order_relaxed);
 }
 
 std::optional<std::size_t> lane_choice::home_of(const void* program) const noexcept {

@@ -34,7 +34,7 @@ namespace sluice::detail {
 /// waits. Launches of several senders overlap anyway, so they take no turns.
 ///
 /// The runs of a program of many steps go to one lane, the home of the program, where they make
-/// larger batches than on several lanes. The first lane that runs the program is its home while it
+/// larger batches than on several lanes. The first lane that has batches of it is its home while it
 /// is open. While 64 messages and requests are in front of it, others are treated as if the program
 /// had no home.
 ///

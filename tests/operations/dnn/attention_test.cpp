@@ -333,38 +333,22 @@ TEST_P(attention_operation, of_short_sequences) {
 // More blocks, or more keys, than are fast on a GPU if the warps of a block divide the keys.
 TEST_P(attention_operation, of_many_short_sequences) {
   for (const auto type : {element_type::f16, element_type::bf16}) {
-    if (HasFailure()) return;
-    auto options = random_options(false);
-    options.has_mask = false;
-    expect_attended(type,
-                    {.batch = 8,
-                     .heads = 12,
-                     .shared = 4,
-                     .queries = between(65, 90),
-                     .keys = between(20, 60),
-                     .key_size = 64,
-                     .value_size = 8},
-                    options);
-    options.has_mask = true;
-    expect_attended(type,
-                    {.batch = 8,
-                     .heads = 12,
-                     .shared = 12,
-                     .queries = between(65, 90),
-                     .keys = between(20, 60),
-                     .key_size = 64,
-                     .value_size = 8},
-                    options);
-    options.has_mask = coin();
-    expect_attended(type,
-                    {.batch = 1,
-                     .heads = 2,
-                     .shared = 1,
-                     .queries = between(65, 150),
-                     .keys = between(513, 600),
-                     .key_size = 64,
-                     .value_size = 64},
-                    options);
+    const auto expect = [&](bool has_mask, const attention_shape& s) {
+      if (HasFailure()) return;
+      auto options = random_options(false);
+      options.has_mask = has_mask;
+      expect_attended(type, s, options);
+    };
+    attention_shape s{.batch = 8, .heads = 12, .shared = 4, .key_size = 64, .value_size = 8};
+    s.queries = between(65, 90);
+    s.keys = between(20, 60);
+    expect(false, s);
+    s.shared = 12;
+    expect(true, s);
+    s = {.batch = 1, .heads = 2, .shared = 1, .key_size = 64, .value_size = 64};
+    s.queries = between(65, 150);
+    s.keys = between(513, 600);
+    expect(coin(), s);
   }
 }
 

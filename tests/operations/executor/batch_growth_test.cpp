@@ -223,6 +223,13 @@ class batch_growths : public executor_test {
     std::vector<pending_answer> answers_;
   };
   void begin() { executor_->begin(); }
+  /// Then batches of up to 8 requests can be made, and `launched` begins.
+  void make_batches_of_eight(std::int64_t key) {
+    run_one(key);
+    (void)run_together(8, key);
+    await_attempts(3);
+    begin();
+  }
   [[nodiscard]] sizes launched() const { return executor_->launched(); }
   /// Serves the executor until the planner has ended `count` attempts.
   void await_attempts(int count) {
@@ -408,10 +415,7 @@ TEST_P(batch_growths, go_on_after_a_request_has_been_cancelled) {
 
 TEST_P(batch_growths, let_the_runs_of_a_long_plan_take_turns_in_two_batches) {
   constexpr auto key = first_long_key;
-  run_one(key);
-  (void)run_together(8, key);
-  await_attempts(3);
-  begin();
+  make_batches_of_eight(key);
   {
     held_lane lane(*this);
     lane.submit(8, key);
@@ -433,10 +437,7 @@ TEST_P(batch_growths, let_the_runs_of_a_long_plan_take_turns_in_two_batches) {
 TEST_P(batch_growths, cut_the_batches_of_a_long_plan_into_sizes_that_are_made) {
   constexpr auto key = first_long_key;
   script().refused = 16;
-  run_one(key);
-  (void)run_together(8, key);
-  await_attempts(3);
-  begin();
+  make_batches_of_eight(key);
   held_lane lane(*this);
   lane.submit(5, key);
   EXPECT_EQ(launched(), (sizes{4, 1}));

@@ -229,7 +229,7 @@ TEST_F(lane_choice, takes_no_turns_with_a_lane_that_has_work_of_others) {
   EXPECT_EQ(route(1), 2U);
 }
 
-TEST_F(lane_choice, brings_the_runs_of_a_program_to_the_first_lane_that_ran_it) {
+TEST_F(lane_choice, brings_the_runs_of_a_program_to_its_first_home) {
   const int program = 0;
   const int other_program = 0;
   route_one_to_each();
