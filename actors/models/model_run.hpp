@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "actors/models/corner_copy.hpp"
+
 #include <sluice/actors/caf.hpp>
 #include <sluice/actors/operation_actor.hpp>
 #include <sluice/actors/program.hpp>
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/operations/tensors.hpp>
+#include <sluice/runtime/extents.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,12 +25,15 @@ struct model_run {
   program what{};
   std::vector<run_input> inputs{};
   std::vector<std::uint32_t> outputs{};  ///< numbers of outputs; empty: all
+  std::vector<extents>
+      shapes{};  ///< that the results are cut to, by output of the program, or none
 };
 /// Likewise, a `run_to_host`.
 struct model_run_to_host {
   program what{};
   std::vector<run_input> inputs{};
   std::vector<std::uint32_t> outputs{};
+  std::vector<extents> shapes{};
 };
 
 [[nodiscard]] inline run to_operation(model_run request) {
@@ -39,7 +45,8 @@ struct model_run_to_host {
 template <class Request>
 [[nodiscard]] std::size_t host_bytes_of_model_run(const Request& request) noexcept {
   std::size_t sum = request.inputs.capacity() * sizeof(run_input) +
-                    request.outputs.capacity() * sizeof(std::uint32_t);
+                    request.outputs.capacity() * sizeof(std::uint32_t) +
+                    request.shapes.capacity() * sizeof(extents);
   for (const auto& input : request.inputs) sum += input.on_host().bytes();
   return sum;
 }
@@ -50,21 +57,27 @@ template <class Request>
   return host_bytes_of_model_run(request);
 }
 
-/// Picks the results of a run that are wanted.
+/// Picks the results of a run that are wanted, without what padded inputs have added to them.
 template <class Tensors>
 class output_choice {
  public:
-  explicit output_choice(std::vector<std::uint32_t>&& outputs) noexcept
-      : outputs_(std::move(outputs)) {}
+  output_choice(std::vector<std::uint32_t>&& outputs, std::vector<extents>&& shapes) noexcept
+      : outputs_(std::move(outputs)), shapes_(std::move(shapes)) {}
   [[nodiscard]] Tensors operator()(Tensors&& results) const {
-    if (outputs_.empty()) return std::move(results);
+    if (outputs_.empty() && shapes_.empty()) return std::move(results);
     Tensors chosen;
-    for (const auto output : outputs_) chosen.push_back(results[output]);
+    const auto add = [&](std::size_t output) {
+      chosen.push_back(shapes_.empty() ? results[output]
+                                       : cut_to(results[output], shapes_[output]));
+    };
+    for (const auto output : outputs_) add(output);
+    for (std::size_t i = 0; outputs_.empty() && i < results.size(); ++i) add(i);
     return chosen;
   }
 
  private:
   std::vector<std::uint32_t> outputs_;
+  std::vector<extents> shapes_;
 };
 
 }  // namespace detail
@@ -74,7 +87,7 @@ struct request_reply<detail::model_run> {
   using type = tensors;
 
   explicit request_reply(detail::model_run& request) noexcept
-      : choice_(std::move(request.outputs)) {}
+      : choice_(std::move(request.outputs), std::move(request.shapes)) {}
   [[nodiscard]] tensors operator()(tensors results) const { return choice_(std::move(results)); }
 
  private:
@@ -85,7 +98,7 @@ struct request_reply<detail::model_run_to_host> {
   using type = host_tensors;
 
   explicit request_reply(detail::model_run_to_host& request) noexcept
-      : choice_(std::move(request.outputs)) {}
+      : choice_(std::move(request.outputs), std::move(request.shapes)) {}
   [[nodiscard]] host_tensors operator()(host_tensors results) const {
     return choice_(std::move(results));
   }

@@ -36,13 +36,46 @@ namespace {
   return numbers;
 }
 
+/// The shapes of the results of a request, by output of the program; none if they are not cut.
+[[nodiscard]] std::vector<extents> shapes_of(const model_request& request,
+                                             const program_outcome& outcome) {
+  std::vector<extents> shapes;
+  if (!request.own_key) return shapes;
+  shapes.resize(outcome.what.outputs());
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
+    shapes[outcome.outputs[i]] = request.own_results[i];
+  }
+  return shapes;
+}
+
 /// The message that has the program actor run a model.
 template <class Run>
 [[nodiscard]] caf::message message_of_run(model_request& request, const program_outcome& outcome) {
-  Run run{.what = outcome.what, .outputs = wanted_outputs(request, outcome)};
+  Run run{.what = outcome.what,
+          .outputs = wanted_outputs(request, outcome),
+          .shapes = shapes_of(request, outcome)};
   run.inputs.reserve(outcome.inputs.size());
-  for (const auto input : outcome.inputs) run.inputs.push_back(std::move(request.inputs[input]));
+  for (const auto number : outcome.inputs) {
+    auto& input = request.inputs[number];
+    if (request.own_key && input.on_host()) {
+      input = padded_to(input.on_host(), request.key->inputs()[number].shape);
+    }
+    run.inputs.push_back(std::move(input));
+  }
   return caf::make_message(std::move(run), std::move(request.options));
+}
+
+/// Whether results of these shapes are parts of those of the program.
+[[nodiscard]] bool are_parts(const std::vector<extents>& results, const program_outcome& outcome) {
+  if (results.empty() || results.size() != outcome.results.size()) return false;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto& whole = outcome.results[i];
+    if (results[i].size() != whole.size()) return false;
+    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+      if (results[i][axis] > whole[axis]) return false;
+    }
+  }
+  return true;
 }
 
 [[nodiscard]] bool has_expired(const model_request& request, timer::time_point now) noexcept {
@@ -95,11 +128,11 @@ model_description model_table::load(const load_model& request) {
   if (request.name.empty()) throw invalid_argument("name", "is empty");
   if (request.max_programs == 0) throw invalid_argument("max_programs", "is 0");
   auto waiting = waiting_count_of(request.name);
-  auto model =
-      std::make_shared<served_model>(served_model{.name = request.name,
-                                                  .source = {request.source, request.options},
-                                                  .programs = program_cache(request.max_programs),
-                                                  .waiting = std::move(waiting)});
+  auto model = std::make_shared<served_model>(
+      served_model{.name = request.name,
+                   .source = {request.source, request.options, request.buckets},
+                   .programs = program_cache(request.max_programs),
+                   .waiting = std::move(waiting)});
   auto description = description_of(*model);
   models_.insert_or_assign(model->name, std::move(model));
   return description;
@@ -159,6 +192,18 @@ void model_table::proceed(std::unique_ptr<model_request> request) noexcept {
 }
 
 bool model_table::apply(model_request& request, const program_outcome& outcome) {
+  if (request.own_key && (outcome.failure || !are_parts(request.own_results, outcome))) {
+    // There is no such program with rounded extents.
+    request.key = request.own_key->unrounded();
+    request.own_key.reset();
+    return true;
+  }
+  if (outcome.is_for_results()) {
+    auto rounded = request.key->rounded();
+    request.own_results = outcome.results;
+    request.own_key = std::exchange(request.key, std::move(rounded));
+    return true;
+  }
   if (!outcome.failure) {
     pass_on(request, outcome);
     return false;
@@ -173,6 +218,7 @@ void model_table::pass_on(model_request& request, const program_outcome& outcome
                                  : message_of_run<model_run>(request, outcome);
   // The values that are bound are not used any more.
   request.key.reset();
+  request.own_key.reset();
   request.inputs.clear();
   request.address.pass_on(programs_, std::move(message));
   request.answered = true;

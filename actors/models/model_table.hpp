@@ -11,6 +11,7 @@
 #include <sluice/envelope/timer.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/run.hpp>
+#include <sluice/runtime/extents.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -49,6 +50,7 @@ struct model_request {
     answered = true;
     inputs.clear();  // the client that gets the error shares its memory with nobody
     key.reset();
+    own_key.reset();
     address.send_error(why);
   }
 
@@ -58,6 +60,10 @@ struct model_request {
   std::optional<program_key> key{};
   std::vector<run_input> inputs{};       // by input of the model
   std::vector<std::uint32_t> outputs{};  // of the model, that are wanted; empty: all
+  // If the key is that of rounded extents: the key of the request's own, and the shapes of its
+  // results, by output of the model.
+  std::optional<program_key> own_key{};
+  std::vector<extents> own_results{};
   bool to_host = false;
   request_options options{};
   request_sender sender{};
@@ -103,7 +109,7 @@ class model_table {
       started->model = find(request.name);
       started->outputs = started->model->source.number_outputs(request.outputs);
       started->inputs = started->model->source.order_inputs(std::move(request.inputs));
-      started->key.emplace(started->inputs);
+      started->key = started->model->source.key_of(started->inputs, options.bits);
       started->bytes = host_bytes_of_inputs(started->inputs);
       started->to_host = std::is_same_v<std::remove_cvref_t<Request>, run_model_to_host>;
       started->options = options;
@@ -168,7 +174,7 @@ class model_table {
   /// Passes a request on, or lets it wait.
   void proceed(std::unique_ptr<model_request> request) noexcept;
   /// Passes a request on if there is a program, or answers it if there cannot be one. Returns
-  /// whether it now knows which other program it needs.
+  /// whether it has got the key of another program that it needs.
   [[nodiscard]] bool apply(model_request& request, const program_outcome& outcome);
   void pass_on(model_request& request, const program_outcome& outcome);
   void wait(std::unique_ptr<model_request>& request,

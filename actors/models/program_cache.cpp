@@ -8,13 +8,15 @@ namespace sluice::detail {
 
 program_cache::entries& program_cache::list_of(const entry& each) noexcept {
   if (!each.outcome) return each.has_begun ? begun_ : waiting_;
-  if (!each.outcome->failure) return programs_;
+  if (!each.outcome->failure) return each.outcome->is_for_results() ? results_ : programs_;
   return each.outcome->unbound_inputs.empty() ? failures_ : unbound_;
 }
 
 std::size_t program_cache::limit_of(const entries& list) const noexcept {
   // A model that binds its inputs one after the other needs several for each program.
   constexpr std::size_t least_unbound = 16;
+  constexpr std::size_t least_results = 1024;
+  if (&list == &results_) return std::max(most_, least_results);
   return &list == &unbound_ ? std::max(most_, least_unbound) : most_;
 }
 

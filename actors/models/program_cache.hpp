@@ -5,6 +5,7 @@
 
 #include <sluice/operations/program.hpp>
 #include <sluice/runtime/error.hpp>
+#include <sluice/runtime/extents.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +17,18 @@
 
 namespace sluice::detail {
 
-/// What became of an attempt to make a program: the program, or the reason why there is none.
+/// What became of an attempt to make a program: the program, or the reason why there is none. Of a
+/// key that is rounded, only the shapes of the results are kept.
 struct program_outcome {
-  program what{};                             ///< no program: there is a failure
+  program what{};                             ///< no program: see `is_for_results`
   std::vector<std::size_t> inputs{};          ///< by input of the program: that of the model
   std::vector<std::uint32_t> outputs{};       ///< by output of the model: that of the program
+  std::vector<extents> results{};             ///< shapes by output of the model; empty: unknown
   std::optional<error> failure{};             ///< why there is no program
   std::vector<std::size_t> unbound_inputs{};  ///< of the model, which must be bound first
+
+  /// Whether this is not about a program: the key is rounded, and its program is another one.
+  [[nodiscard]] bool is_for_results() const noexcept { return !failure && !what; }
 
   /// Whether another attempt would end in the same way.
   [[nodiscard]] bool is_final() const noexcept {
@@ -34,7 +40,8 @@ struct program_outcome {
 /// The programs of a model that are kept for later requests, and those that are still to be made.
 /// At most a number of programs are kept, and as many reasons why there is none. The outcomes that
 /// name inputs to be bound are counted apart, because a request meets several of them on the way to
-/// one program. What was used the longest time ago is dropped. Not thread-safe.
+/// one program. So are those that only have shapes of results, which are small. What was used the
+/// longest time ago is dropped. Not thread-safe.
 class program_cache {
  public:
   /// A program, or a place for one.
@@ -81,6 +88,7 @@ class program_cache {
   entries begun_;
   // The one used last first.
   entries programs_;
+  entries results_;
   entries unbound_;
   entries failures_;
   std::unordered_map<program_key, entries::iterator, hash_of_key> by_key_;

@@ -14,16 +14,34 @@ namespace {
 }
 
 [[nodiscard]] bool equal(const program_key::input& a, const program_key::input& b) noexcept {
-  return a.type == b.type && a.shape == b.shape && bool(a.value) == bool(b.value) &&
-         (!a.value || bytes_of(a.value) == bytes_of(b.value));
+  return a.type == b.type && a.shape == b.shape && a.padded == b.padded &&
+         bool(a.value) == bool(b.value) && (!a.value || bytes_of(a.value) == bytes_of(b.value));
 }
 
 }  // namespace
 
-program_key::program_key(const std::vector<run_input>& inputs) {
+program_key::program_key(const std::vector<run_input>& inputs, const std::vector<extents>& padded) {
   inputs_.reserve(inputs.size());
-  for (const auto& each : inputs) inputs_.push_back({.type = each.type(), .shape = each.shape()});
-  update_hash();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto shape = inputs[i].shape();
+    inputs_.push_back(
+        {.type = inputs[i].type(), .shape = shape, .padded = padded.empty() ? shape : padded[i]});
+  }
+  update();
+}
+
+program_key program_key::rounded() const {
+  auto result = *this;
+  for (auto& each : result.inputs_) each.shape = each.padded;
+  result.update();
+  return result;
+}
+
+program_key program_key::unrounded() const {
+  auto result = *this;
+  for (auto& each : result.inputs_) each.padded = each.shape;
+  result.update();
+  return result;
 }
 
 std::size_t program_key::bound_bytes() const noexcept {
@@ -34,7 +52,8 @@ std::size_t program_key::bound_bytes() const noexcept {
 
 void program_key::bind(std::size_t number, const host_tensor& value) {
   inputs_[number].value = value;
-  update_hash();
+  if (inputs_[number].padded != inputs_[number].shape) *this = unrounded();
+  update();
 }
 
 program_key program_key::copy() const {
@@ -56,7 +75,8 @@ bool program_key::operator==(const program_key& other) const noexcept {
   return true;
 }
 
-void program_key::update_hash() noexcept {
+void program_key::update() noexcept {
+  is_rounded_ = false;
   std::uint64_t hash = 0;
   const auto add = [&hash](std::uint64_t value) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
@@ -66,6 +86,8 @@ void program_key::update_hash() noexcept {
     add(static_cast<std::uint64_t>(each.type));
     add(each.shape.size());
     for (const auto extent : each.shape) add(static_cast<std::uint64_t>(extent));
+    for (const auto extent : each.padded) add(static_cast<std::uint64_t>(extent));
+    is_rounded_ = is_rounded_ || each.padded != each.shape;
     add(each.value ? std::hash<std::string_view>()(bytes_of(each.value)) : 0);
   }
   hash_ = hash;

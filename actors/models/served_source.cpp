@@ -70,11 +70,13 @@ std::string displayed_name(std::string_view name) {
 }
 
 served_source::served_source(std::shared_ptr<const model_source> source,
-                             const model_options& options)
+                             const model_options& options,
+                             const std::vector<extent_buckets>& buckets)
     : source_(checked(std::move(source))),
       options_(checked(options)),
       inputs_(number_values(source_->inputs())),
-      outputs_(number_values(source_->outputs())) {
+      outputs_(number_values(source_->outputs())),
+      rounding_(buckets, source_->inputs()) {
   if (outputs_.empty()) throw invalid_argument("source", "has no outputs");
 }
 
@@ -100,6 +102,11 @@ std::vector<run_input> served_source::order_inputs(
     require_fit(declared[i], ordered[i].type(), ordered[i].shape());
   }
   return ordered;
+}
+
+program_key served_source::key_of(const std::vector<run_input>& inputs, result_bits bits) const {
+  if (bits == result_bits::as_if_alone) return program_key(inputs);
+  return program_key(inputs, rounding_.round(inputs));
 }
 
 std::vector<std::uint32_t> served_source::number_outputs(
@@ -152,6 +159,7 @@ program_outcome served_source::make_program(const program_key& key) const noexce
     }
     try {
       outcome = outcome_of(source_->program_for(specs, values, options_));
+      if (key.is_rounded()) outcome.what = program();
     } catch (const unbound_inputs& e) {
       outcome.unbound_inputs = numbers_of_unbound(e.names());
       throw;
@@ -197,7 +205,11 @@ program_outcome served_source::outcome_of(const model_program& made) const {
       throw error(errc::library_failure,
                   displayed_name(output.name) + ": the program has no such output");
     }
-    outcome.outputs.push_back(static_cast<std::uint32_t>(found - made.outputs.begin()));
+    const auto number = static_cast<std::size_t>(found - made.outputs.begin());
+    outcome.outputs.push_back(static_cast<std::uint32_t>(number));
+    if (made.results.size() == made.outputs.size()) {
+      outcome.results.push_back(made.results[number].shape);
+    }
   }
   return outcome;
 }

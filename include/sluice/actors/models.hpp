@@ -10,12 +10,24 @@
 #include <sluice/operations/tensors.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace sluice {
+
+/// Extents of inputs that are rounded up; see `load_model::buckets`.
+struct extent_buckets {
+  /// A name in the declared shapes of inputs. Every dimension that has it is rounded.
+  std::string symbol{};
+  /// Without a symbol: the input whose dimension `axis` is rounded.
+  std::string input{};
+  std::size_t axis = 0;  ///< see `input`
+  /// The extents that requests are rounded up to, in ascending order. Empty: 2^k and 1.5 * 2^k.
+  std::vector<std::int64_t> extents{};
+};
 
 /// Gives a model a name, by which requests run it. The answer is its `model_description`.
 ///
@@ -26,7 +38,8 @@ namespace sluice {
 /// wait for a program; later ones run the new model. The requests of both that wait count together,
 /// see `model_actor`. No program is made yet. Errors:
 /// `invalid_argument` (no name, no source, a source without outputs or with two inputs or outputs
-/// of one name, no place for a program, or `max_in_batch` exceeds 128), `overloaded` (too many
+/// of one name, no place for a program, `max_in_batch` exceeds 128, or `buckets` that name no
+/// dimension, or one twice, or whose extents do not ascend from 1 on), `overloaded` (too many
 /// messages of the sender wait in front of the actor).
 struct load_model {
   std::string name{};                            ///< required
@@ -38,6 +51,20 @@ struct load_model {
   /// of the model. The reasons why there is no program are kept, too, at most as many. So are
   /// outcomes that name inputs whose values must be known, at most 16 or as many.
   std::size_t max_programs = 32;
+  /// Extents that are rounded up, so that requests of many lengths share few programs and batches.
+  /// The caller states that this is harmless for the model.
+  ///
+  ///     .buckets = {{.symbol = "width", .extents = {64, 128, 256, 512}}}
+  ///
+  /// Zeros are added behind the elements of such an input, and each result is cut to the shape that
+  /// it has for the inputs as they are. The elements that remain must not depend on the zeros. They
+  /// do in a maximum over all elements, and not in one over the elements of a frame.
+  ///
+  /// A request is computed with its own shapes if an extent is 0 or greater than all buckets, an
+  /// input with such a dimension is on the device or bound by value, these inputs have more than 64
+  /// MiB together, the model does not take the rounded shapes or has a smaller result for them, or
+  /// with `result_bits::as_if_alone`.
+  std::vector<extent_buckets> buckets{};
 };
 
 /// Takes a name from its model. The answer is the `model_list` of the others. Requests to the model

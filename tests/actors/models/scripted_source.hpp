@@ -48,7 +48,8 @@ class scripted_source final : public model_source {
     const auto sum = p.add("sum", add(value, factor));
     return {.program = std::move(p).build({product, sum}),
             .inputs = {"x"},
-            .outputs = {"product", "sum"}};
+            .outputs = {"product", "sum"},
+            .results = {x, x}};
   }
 
   /// Programs for x of this shape are made from now on only after `open(shape)`.

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/models/corner_copy.hpp"
+
+#include <sluice/runtime/element_type.hpp>
+
+#include <cstddef>
+#include <cstring>
+
+namespace sluice::detail {
+namespace {
+
+/// The bytes of what lies behind one index of `axis` in a row-major tensor.
+[[nodiscard]] std::size_t stride_of(const host_tensor& x, std::size_t axis) noexcept {
+  std::size_t bytes = size_of(x.type());
+  for (auto i = axis + 1; i < x.shape().size(); ++i) {
+    bytes *= static_cast<std::size_t>(x.shape()[i]);
+  }
+  return bytes;
+}
+
+/// Copies the elements with indices below `shape`, from dimension `axis` on.
+void copy_corner(const host_tensor& source, const std::byte* from, const host_tensor& target,
+                 std::byte* to, const extents& shape, std::size_t axis) {
+  const auto from_stride = stride_of(source, axis);
+  const auto to_stride = stride_of(target, axis);
+  const auto count = static_cast<std::size_t>(shape[axis]);
+  // The strides are equal if all dimensions behind this one are whole in both.
+  bool is_whole = true;
+  for (auto i = axis + 1; i < shape.size(); ++i) {
+    is_whole = is_whole && source.shape()[i] == shape[i] && target.shape()[i] == shape[i];
+  }
+  if (is_whole) {
+    std::memcpy(to, from, count * from_stride);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    copy_corner(source, from + i * from_stride, target, to + i * to_stride, shape, axis + 1);
+  }
+}
+
+void copy_corner(const host_tensor& source, host_tensor& target, const extents& shape) {
+  for (const auto extent : shape) {
+    if (extent == 0) return;
+  }
+  copy_corner(source, static_cast<const std::byte*>(source.data().get()), target,
+              static_cast<std::byte*>(target.data().get()), shape, 0);
+}
+
+}  // namespace
+
+host_tensor padded_to(const host_tensor& x, const extents& shape) {
+  if (x.shape() == shape) return x;
+  host_tensor result(x.type(), shape);
+  std::memset(result.data().get(), 0, result.bytes());
+  copy_corner(x, result, x.shape());
+  return result;
+}
+
+tensor cut_to(const tensor& x, const extents& shape) {
+  auto result = x;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (result.shape()[i] != shape[i]) result = result.slice(i, 0, shape[i]);
+  }
+  return result;
+}
+
+host_tensor cut_to(const host_tensor& x, const extents& shape) {
+  if (x.shape() == shape) return x;
+  host_tensor result(x.type(), shape);
+  copy_corner(x, result, shape);
+  return result;
+}
+
+}  // namespace sluice::detail

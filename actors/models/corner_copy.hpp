@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sluice/operations/host_tensor.hpp>
+#include <sluice/runtime/extents.hpp>
+#include <sluice/runtime/tensor.hpp>
+
+namespace sluice::detail {
+
+/// The tensor with zeros behind its elements along each dimension; itself if it has this shape.
+/// `shape` has its rank, and no extent is smaller.
+/// @throws std::bad_alloc if there is no memory
+[[nodiscard]] host_tensor padded_to(const host_tensor& x, const extents& shape);
+
+/// The first elements of a tensor along each dimension; itself if it has this shape. `shape` has
+/// its rank, and no extent is larger. The elements of a `tensor` are shared, those of a
+/// `host_tensor` are copied.
+/// @throws std::bad_alloc if there is no memory
+///@{
+[[nodiscard]] tensor cut_to(const tensor& x, const extents& shape);
+[[nodiscard]] host_tensor cut_to(const host_tensor& x, const extents& shape);
+///@}
+
+}  // namespace sluice::detail
