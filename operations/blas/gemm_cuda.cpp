@@ -2,6 +2,7 @@
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_functions.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
+#include "operations/blas/cuda/loaded_products.hpp"
 #include "operations/blas/cuda/mixed_products.hpp"
 #include "operations/blas/cuda/pointer_tables.hpp"
 #include "operations/blas/gemm_functions.hpp"
@@ -95,6 +96,7 @@ std::string blas_version() {
 
 void prepare_blas(lane_libraries& libraries) {
   (void)libraries.get<cublas_handle>();
+  (void)libraries.get<loaded_products>();
   (void)libraries.get<pointer_tables>();
   (void)libraries.get<loaded_kernels<operations::load_integer_product>>();
   prepare_map<operations::scale_call>(libraries);

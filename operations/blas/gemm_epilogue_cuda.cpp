@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/blas/cuda/check_cublas.hpp"
 #include "operations/blas/cuda/cublas_handle.hpp"
+#include "operations/blas/cuda/loaded_products.hpp"
 #include "operations/blas/cuda/product_trial.hpp"
 #include "operations/blas/gemm_functions.hpp"
 #include "operations/elementwise/loaded_kernels_cuda.hpp"
@@ -69,6 +70,7 @@ std::shared_ptr<const operation_plan> make_gemm_epilogue_plan(lane_libraries& li
     const current_device_scope current(device);
     product = find_product(libraries, call.key);
   }
+  if (!product) (void)libraries.get<loaded_products>();
   return std::make_shared<gemm_epilogue_plan>(std::move(product));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/blas/cuda/cublas_handle.hpp"
 #include "operations/blas/cuda/fused_product.hpp"
+#include "operations/blas/cuda/loaded_products.hpp"
 #include "operations/blas/cuda/mixed_products.hpp"
 #include "operations/blas/cuda/product_trial.hpp"
 #include "operations/blas/float8_conversion.hpp"
@@ -152,6 +153,7 @@ void enqueue_converted(lane_libraries& libraries, const scaled_gemm_call& call,
 
 void prepare_scaled_gemm(lane_libraries& libraries) {
   (void)libraries.get<cublas_handle>();
+  (void)libraries.get<loaded_products>();
   (void)libraries.get<loaded_kernels<operations::load_float8_conversion>>();
   (void)libraries.get<loaded_kernels<operations::load_epilogue>>();
 }
