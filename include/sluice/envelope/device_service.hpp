@@ -44,8 +44,9 @@ struct device_service_options {
   /// or a second one while a GPU is behind with the launches of a sender. The device actor has one
   /// lane.
   std::size_t lanes_per_actor = 0;
-  /// The most lanes of an actor if `lanes_per_actor` is 0. At most 1024. 0: one for four processors
-  /// of the process, at least one and at most four.
+  /// The most lanes of an actor if `lanes_per_actor` is 0. At most 1024. 0: on a GPU one for four
+  /// processors of the process, at least one and at most four; on a host device one for each
+  /// processor, at most eight.
   std::size_t max_lanes_on_demand = 0;
   /// The number of further lanes of each of these actors, which take only requests with
   /// `request_priority::high` and what their senders send while these wait. Their streams have
@@ -98,13 +99,13 @@ class device_service {
         timer_(options.timer ? std::move(options.timer) : std::make_shared<steady_timer>(device)),
         planner_(std::move(device)),
         timestamps_(runtime_),
+        lanes_per_actor_(lanes_of(options, runtime_.shared_device()->id().kind)),
         engine_(runtime_, options.completion, options.waiting, threads_of(options)),
         policy_(options.waiting),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
                        : options.completion == completion_strategy::host_function ? 32
                                                                                   : 128),
         max_commands_(options.max_commands != 0 ? options.max_commands : 800),
-        lanes_per_actor_(lanes_of(options)),
         open_lanes_per_actor_(options.lanes_per_actor == 0 ? 1 : lanes_per_actor_),
         high_priority_lanes_(high_priority_lanes_of(options)),
         idle_lane_timeout_(options.idle_lane_timeout),
@@ -167,36 +168,39 @@ class device_service {
     if (policy <= algorithm_policy::proposed) return policy;
     throw error(errc::invalid_argument, "algorithms: is no algorithm_policy");
   }
-  [[nodiscard]] static std::size_t lanes_of(const device_service_options& options) {
+  [[nodiscard]] static std::size_t lanes_of(const device_service_options& options,
+                                            device_kind kind) {
     if (options.lanes_per_actor != 0) {
       return checked_count("lanes_per_actor", options.lanes_per_actor, most_lanes);
     }
     if (options.max_lanes_on_demand != 0) {
       return checked_count("max_lanes_on_demand", options.max_lanes_on_demand, most_lanes);
     }
-    return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1, 4);
+    const std::size_t processors = std::thread::hardware_concurrency();
+    return kind == device_kind::host ? std::clamp<std::size_t>(processors, 1, 8)
+                                     : std::clamp<std::size_t>(processors / 4, 1, 4);
   }
   [[nodiscard]] static std::size_t high_priority_lanes_of(const device_service_options& options) {
     return checked_count("high_priority_lanes", options.high_priority_lanes, most_lanes);
   }
-  [[nodiscard]] static std::size_t threads_of(const device_service_options& options) {
+  [[nodiscard]] std::size_t threads_of(const device_service_options& options) const {
     if (options.completion_threads != 0) {
       return checked_count("completion_threads", options.completion_threads,
                            completion_engine::most_threads);
     }
-    return lanes_of(options) + high_priority_lanes_of(options) < 4 ? 1 : 2;
+    return lanes_per_actor_ + high_priority_lanes_of(options) < 4 ? 1 : 2;
   }
 
   device_runtime runtime_;
   std::shared_ptr<sluice::timer> timer_;
   sluice::planner planner_;
   detail::launch_timestamps timestamps_;
+  std::size_t lanes_per_actor_;
   completion_engine
       engine_;  // destroyed before the runtime, after all pending launches have been answered
   wait_policy policy_;
   std::size_t max_in_flight_;
   std::size_t max_commands_;
-  std::size_t lanes_per_actor_;
   std::size_t open_lanes_per_actor_;
   std::size_t high_priority_lanes_;
   std::chrono::nanoseconds idle_lane_timeout_;
