@@ -2,9 +2,12 @@
 #include "actors/models/corner_copy.hpp"
 
 #include <sluice/runtime/element_type.hpp>
+#include <sluice/runtime/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace sluice::detail {
 namespace {
@@ -46,6 +49,16 @@ void copy_corner(const host_tensor& source, host_tensor& target, const extents& 
               static_cast<std::byte*>(target.data().get()), shape, 0);
 }
 
+/// The shapes come from the source of a model, and the tensors from its program.
+void require_part(const extents& part, const extents& whole) {
+  bool is_part = part.size() == whole.size();
+  for (std::size_t i = 0; is_part && i < part.size(); ++i) is_part = part[i] <= whole[i];
+  if (is_part) return;
+  throw error(errc::library_failure, "the source states results of the shape " + to_string(part) +
+                                         " for padded inputs, but those of its program have " +
+                                         to_string(whole));
+}
+
 }  // namespace
 
 host_tensor padded_to(const host_tensor& x, const extents& shape) {
@@ -56,7 +69,18 @@ host_tensor padded_to(const host_tensor& x, const extents& shape) {
   return result;
 }
 
+bool is_contiguous(const extents& part, const extents& whole) noexcept {
+  // Behind the first dimension with several indices, all are whole.
+  bool has_indices = false;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (has_indices && part[i] != whole[i]) return false;
+    has_indices = has_indices || part[i] != 1;
+  }
+  return true;
+}
+
 tensor cut_to(const tensor& x, const extents& shape) {
+  require_part(shape, x.shape());
   auto result = x;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (result.shape()[i] != shape[i]) result = result.slice(i, 0, shape[i]);
@@ -65,7 +89,13 @@ tensor cut_to(const tensor& x, const extents& shape) {
 }
 
 host_tensor cut_to(const host_tensor& x, const extents& shape) {
+  require_part(shape, x.shape());
   if (x.shape() == shape) return x;
+  if (is_contiguous(shape, x.shape())) {
+    std::int64_t count = 1;
+    for (const auto extent : shape) count *= extent;
+    return x.reshape({static_cast<std::int64_t>(x.size())}).first(count).reshape(shape);
+  }
   host_tensor result(x.type(), shape);
   copy_corner(x, result, shape);
   return result;

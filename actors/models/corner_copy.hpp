@@ -12,9 +12,12 @@ namespace sluice::detail {
 /// @throws std::bad_alloc if there is no memory
 [[nodiscard]] host_tensor padded_to(const host_tensor& x, const extents& shape);
 
-/// The first elements of a tensor along each dimension; itself if it has this shape. `shape` has
-/// its rank, and no extent is larger. The elements of a `tensor` are shared, those of a
-/// `host_tensor` are copied.
+/// Whether the first elements along each dimension of a tensor with the shape `whole` lie together.
+[[nodiscard]] bool is_contiguous(const extents& part, const extents& whole) noexcept;
+
+/// The first elements of a tensor along each dimension; itself if it has this shape. The elements
+/// of a `tensor` are shared. Those of a `host_tensor` are copied unless they lie together.
+/// @throws error `library_failure` if the tensor has another rank or is smaller
 /// @throws std::bad_alloc if there is no memory
 ///@{
 [[nodiscard]] tensor cut_to(const tensor& x, const extents& shape);

@@ -65,6 +65,11 @@ extent_rounding::extent_rounding(const std::vector<extent_buckets>& buckets,
                                  const std::vector<model_value>& inputs) {
   for (const auto& each : buckets) {
     require_ascending(each.extents);
+    if (!each.symbol.empty() && !each.input.empty()) {
+      throw invalid_argument("buckets", "the symbol " + displayed_name(each.symbol) +
+                                            " and the input " + displayed_name(each.input) +
+                                            " are given, but must be one of them");
+    }
     if (each.symbol.empty()) {
       const auto found = std::ranges::find(inputs, each.input, &model_value::name);
       if (found == inputs.end()) {
@@ -96,6 +101,11 @@ void extent_rounding::add(std::size_t input, std::size_t axis, const extent_buck
                                           to_string(*declared.shape) + ", which has no axis " +
                                           number);
   }
+  if (declared.shape && (*declared.shape)[axis].extent) {
+    throw invalid_argument("buckets", displayed_name(declared.name) + " has the shape " +
+                                          to_string(*declared.shape) + ": axis " + number +
+                                          " has a fixed extent");
+  }
   for (const auto& known : dimensions_) {
     if (known.input != input || known.axis != axis) continue;
     throw invalid_argument(
@@ -116,9 +126,9 @@ std::vector<extents> extent_rounding::round(const std::vector<run_input>& inputs
     shape[dimension.axis] = *extent;
   }
   std::size_t sum = 0;
-  for (const auto& dimension : dimensions_) {
-    const auto& input = inputs[dimension.input];
-    const auto bytes = bytes_of(input.type(), shapes[dimension.input]);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (std::ranges::find(dimensions_, i, &rounded_dimension::input) == dimensions_.end()) continue;
+    const auto bytes = bytes_of(inputs[i].type(), shapes[i]);
     if (!bytes || *bytes > max_padded_bytes - sum) return {};
     sum += *bytes;
   }

@@ -18,7 +18,7 @@ class extent_rounding {
   /// Nothing is rounded.
   extent_rounding() = default;
   /// @throws error `invalid_argument` if no dimension is named, an input or an axis does not exist,
-  /// a dimension is named twice, or extents are not ascending from 1 on
+  /// a dimension is named twice or has a fixed extent, or extents are not ascending from 1 on
   extent_rounding(const std::vector<extent_buckets>& buckets,
                   const std::vector<model_value>& inputs);
 

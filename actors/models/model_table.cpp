@@ -43,7 +43,7 @@ namespace {
   if (!request.own_key) return shapes;
   shapes.resize(outcome.what.outputs());
   for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
-    shapes[outcome.outputs[i]] = request.own_results[i];
+    shapes[outcome.outputs[i]] = request.own_results[i].shape;
   }
   return shapes;
 }
@@ -65,17 +65,23 @@ template <class Run>
   return caf::make_message(std::move(run), std::move(request.options));
 }
 
-/// Whether results of these shapes are parts of those of the program.
-[[nodiscard]] bool are_parts(const std::vector<extents>& results, const program_outcome& outcome) {
-  if (results.empty() || results.size() != outcome.results.size()) return false;
+/// Whether the results of a request are parts of those of the program, and small enough if they are
+/// copied: a completion thread copies them.
+[[nodiscard]] bool are_parts(const model_request& request, const program_outcome& outcome) {
+  constexpr std::size_t max_copied_bytes = std::size_t{4} << 20U;
+  const auto& results = request.own_results;
+  if (results.size() != outcome.results.size()) return false;
+  std::size_t copied_bytes = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto& whole = outcome.results[i];
-    if (results[i].size() != whole.size()) return false;
+    const auto& part = results[i].shape;
+    const auto& whole = outcome.results[i].shape;
+    if (part.size() != whole.size()) return false;
     for (std::size_t axis = 0; axis < whole.size(); ++axis) {
-      if (results[i][axis] > whole[axis]) return false;
+      if (part[axis] > whole[axis]) return false;
     }
+    if (!is_contiguous(part, whole)) copied_bytes += results[i].bytes();
   }
-  return true;
+  return !request.to_host || copied_bytes <= max_copied_bytes;
 }
 
 [[nodiscard]] bool has_expired(const model_request& request, timer::time_point now) noexcept {
@@ -192,13 +198,17 @@ void model_table::proceed(std::unique_ptr<model_request> request) noexcept {
 }
 
 bool model_table::apply(model_request& request, const program_outcome& outcome) {
-  if (request.own_key && (outcome.failure || !are_parts(request.own_results, outcome))) {
+  if (request.own_key && (outcome.failure || !are_parts(request, outcome))) {
     // There is no such program with rounded extents.
     request.key = request.own_key->unrounded();
     request.own_key.reset();
     return true;
   }
   if (outcome.is_for_results()) {
+    if (outcome.results.empty()) {
+      request.key = request.key->unrounded();
+      return true;
+    }
     auto rounded = request.key->rounded();
     request.own_results = outcome.results;
     request.own_key = std::exchange(request.key, std::move(rounded));

@@ -11,7 +11,7 @@
 #include <sluice/envelope/timer.hpp>
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/run.hpp>
-#include <sluice/runtime/extents.hpp>
+#include <sluice/operations/tensor_spec.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -63,7 +63,7 @@ struct model_request {
   // If the key is that of rounded extents: the key of the request's own, and the shapes of its
   // results, by output of the model.
   std::optional<program_key> own_key{};
-  std::vector<extents> own_results{};
+  std::vector<tensor_spec> own_results{};
   bool to_host = false;
   request_options options{};
   request_sender sender{};

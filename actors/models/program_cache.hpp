@@ -4,8 +4,8 @@
 #include "actors/models/program_key.hpp"
 
 #include <sluice/operations/program.hpp>
+#include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/error.hpp>
-#include <sluice/runtime/extents.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct program_outcome {
   program what{};                             ///< no program: see `is_for_results`
   std::vector<std::size_t> inputs{};          ///< by input of the program: that of the model
   std::vector<std::uint32_t> outputs{};       ///< by output of the model: that of the program
-  std::vector<extents> results{};             ///< shapes by output of the model; empty: unknown
+  std::vector<tensor_spec> results{};         ///< by output of the model; empty: unknown
   std::optional<error> failure{};             ///< why there is no program
   std::vector<std::size_t> unbound_inputs{};  ///< of the model, which must be bound first
 

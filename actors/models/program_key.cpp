@@ -52,7 +52,8 @@ std::size_t program_key::bound_bytes() const noexcept {
 
 void program_key::bind(std::size_t number, const host_tensor& value) {
   inputs_[number].value = value;
-  if (inputs_[number].padded != inputs_[number].shape) *this = unrounded();
+  const bool is_padded = inputs_[number].padded != inputs_[number].shape;
+  if (is_padded || bound_bytes() > most_bound_of_padded) *this = unrounded();
   update();
 }
 

@@ -15,6 +15,9 @@ namespace sluice::detail {
 /// of those that are bound by value, and the shape that each is padded to.
 class program_key {
  public:
+  /// Many keys of padded inputs are kept.
+  static constexpr std::size_t most_bound_of_padded = 4096;
+
   struct input {
     element_type type{};
     extents shape{};
@@ -40,8 +43,8 @@ class program_key {
   [[nodiscard]] program_key unrounded() const;
   /// The size of all values, in bytes.
   [[nodiscard]] std::size_t bound_bytes() const noexcept;
-  /// Binds an input to the elements of `value`, which the key shares. If the input is padded, none
-  /// is from now on.
+  /// Binds an input to the elements of `value`, which the key shares. If the input is padded, or
+  /// all values have more than `most_bound_of_padded` bytes, no input is padded from now on.
   void bind(std::size_t number, const host_tensor& value);
   /// The same key with values of its own.
   /// @throws std::bad_alloc if there is no memory

@@ -208,7 +208,7 @@ program_outcome served_source::outcome_of(const model_program& made) const {
     const auto number = static_cast<std::size_t>(found - made.outputs.begin());
     outcome.outputs.push_back(static_cast<std::uint32_t>(number));
     if (made.results.size() == made.outputs.size()) {
-      outcome.results.push_back(made.results[number].shape);
+      outcome.results.push_back(made.results[number]);
     }
   }
   return outcome;

@@ -65,6 +65,19 @@ host_tensor host_tensor::pinned(device_runtime& runtime, element_type type, cons
   return {type, shape, spec.size(), runtime.allocate_pinned(spec.bytes())};
 }
 
+host_tensor host_tensor::first(std::int64_t count) const {
+  if (shape_.size() == 0) throw invalid_argument("count", "the tensor has no dimension");
+  auto shape = shape_;
+  if (count < 0 || count > shape[0]) {
+    throw invalid_argument(
+        "count", "is " + std::to_string(count) + ", but the shape is " + to_string(shape_));
+  }
+  const auto size =
+      count == 0 ? 0 : size_ / static_cast<std::size_t>(shape[0]) * static_cast<std::size_t>(count);
+  shape[0] = count;
+  return {type_, shape, size, data_};
+}
+
 namespace detail {
 
 void fixed_elements::fix(const host_tensor& elements) noexcept {

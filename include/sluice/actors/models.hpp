@@ -22,7 +22,7 @@ namespace sluice {
 struct extent_buckets {
   /// A name in the declared shapes of inputs. Every dimension that has it is rounded.
   std::string symbol{};
-  /// Without a symbol: the input whose dimension `axis` is rounded.
+  /// Instead of a symbol: the input whose dimension `axis` is rounded.
   std::string input{};
   std::size_t axis = 0;  ///< see `input`
   /// The extents that requests are rounded up to, in ascending order. Empty: 2^k and 1.5 * 2^k.
@@ -39,8 +39,8 @@ struct extent_buckets {
 /// see `model_actor`. No program is made yet. Errors:
 /// `invalid_argument` (no name, no source, a source without outputs or with two inputs or outputs
 /// of one name, no place for a program, `max_in_batch` exceeds 128, or `buckets` that name no
-/// dimension, or one twice, or whose extents do not ascend from 1 on), `overloaded` (too many
-/// messages of the sender wait in front of the actor).
+/// dimension, one twice or one with a fixed extent, or whose extents do not ascend from 1 on),
+/// `overloaded` (too many messages of the sender wait in front of the actor).
 struct load_model {
   std::string name{};                            ///< required
   std::shared_ptr<const model_source> source{};  ///< required
@@ -49,7 +49,8 @@ struct load_model {
   /// types and shapes of inputs, and of values of inputs that must be known. That which was used
   /// the longest time ago is dropped. On a device, each program in use has a copy of the constants
   /// of the model. The reasons why there is no program are kept, too, at most as many. So are
-  /// outcomes that name inputs whose values must be known, at most 16 or as many.
+  /// outcomes that name inputs whose values must be known, at most 16 or as many, and the shapes of
+  /// the results of padded requests, at most 1024 or as many.
   std::size_t max_programs = 32;
   /// Extents that are rounded up, so that requests of many lengths share few programs and batches.
   /// The caller states that this is harmless for the model.
@@ -60,10 +61,16 @@ struct load_model {
   /// it has for the inputs as they are. The elements that remain must not depend on the zeros. They
   /// do in a maximum over all elements, and not in one over the elements of a frame.
   ///
-  /// A request is computed with its own shapes if an extent is 0 or greater than all buckets, an
-  /// input with such a dimension is on the device or bound by value, these inputs have more than 64
-  /// MiB together, the model does not take the rounded shapes or has a smaller result for them, or
-  /// with `result_bits::as_if_alone`.
+  /// A request is computed with its own shapes if
+  ///
+  /// * an extent is 0 or greater than all buckets,
+  /// * an input with such a dimension is on the device or bound by value,
+  /// * the padded inputs have more than 64 MiB,
+  /// * the inputs that are bound by value have more than 4 KiB,
+  /// * results in host memory with more than 4 MiB do not lie together in those of the padded
+  ///   inputs, as they do if they are cut along the first dimension that is not 1,
+  /// * the model does not take the rounded shapes, or has a smaller result for them, or
+  /// * it asks for `result_bits::as_if_alone`.
   std::vector<extent_buckets> buckets{};
 };
 

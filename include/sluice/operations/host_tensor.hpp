@@ -91,6 +91,10 @@ class SLUICE_EXPORT host_tensor {
   [[nodiscard]] host_tensor reshape(const extents& shape) const {
     return {type_, shape, size_, data_};
   }
+  /// The elements with the first `count` indices of the first dimension, shared with this tensor.
+  /// @throws error `invalid_argument` if there is no dimension, or `count` is not from 0 to its
+  /// extent
+  [[nodiscard]] host_tensor first(std::int64_t count) const;
   /// The elements converted to another type, as `cast` converts them: rounded once, to the nearest
   /// value. Shares the elements if they are of this type.
   ///

@@ -79,7 +79,9 @@ struct model_program {
   std::vector<std::string> inputs{};
   /// The outputs of the model: one name for each output of the program, and no name twice.
   std::vector<std::string> outputs{};
-  std::vector<tensor_spec> results{};  ///< properties of the outputs
+  /// Properties of the outputs. Requests share programs only if they are stated; see
+  /// `load_model::buckets`.
+  std::vector<tensor_spec> results{};
   model_cost cost{};                   ///< of one run
   /// What has been optimised, in order.
   std::vector<model_optimization> optimizations{};

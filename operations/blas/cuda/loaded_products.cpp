@@ -14,8 +14,7 @@
 
 namespace sluice::cuda {
 
-loaded_products::loaded_products(device_runtime& runtime, stream_ref /*stream*/)
-    : context_(runtime.device()) {
+loaded_products::loaded_products(device_runtime& runtime, stream_ref /*stream*/) {
   if (!operations::capture_scope::is_open()) load(runtime);
 }
 
@@ -28,14 +27,15 @@ void loaded_products::load(device_runtime& runtime) {
   const auto apart = runtime.create_stream();
   operations::workspace scratch(runtime, apart, "cublas kernels");
   scratch.require(recommended_workspace(device.info().compute_capability));
-  context_.bind(apart, scratch);
+  context_.emplace(device);
+  context_->bind(apart, scratch);
   load<float>(runtime, apart);
   load<double>(runtime, apart);
   load<std::complex<float>>(runtime, apart);
   load<std::complex<double>>(runtime, apart);
   load_mixed(runtime, apart);
   apart.ref().synchronize();
-  check_cublas(cublasSetStream(context_.get(), nullptr), "cublasSetStream");
+  check_cublas(cublasSetStream(context_->get(), nullptr), "cublasSetStream");
 }
 
 template <class T>
@@ -56,10 +56,10 @@ void loaded_products::load(device_runtime& runtime, stream_ref stream) {
   runtime.device().fill(a, &nothing, 1, operands.bytes(), stream.native());
   const value beta{};
   const auto alpha = cublas_number<value>(1);
-  check_cublas(functions::multiply(context_.get(), CUBLAS_OP_N, CUBLAS_OP_N, order, order, order,
+  check_cublas(functions::multiply(context_->get(), CUBLAS_OP_N, CUBLAS_OP_N, order, order, order,
                                    &alpha, a, order, b, order, &beta, c, order),
                "cublasgemm");
-  check_cublas(functions::multiply_stack(context_.get(), CUBLAS_OP_N, CUBLAS_OP_N, order, order,
+  check_cublas(functions::multiply_stack(context_->get(), CUBLAS_OP_N, CUBLAS_OP_N, order, order,
                                          order, &alpha, a, order, elements, b, order, elements,
                                          &beta, c, order, elements, count),
                "cublasgemmStridedBatched");
@@ -69,7 +69,7 @@ void loaded_products::load(device_runtime& runtime, stream_ref stream) {
   runtime.device().copy(table, addresses.data(), sizeof(addresses), copy_direction::host_to_device,
                         stream.native());
   stream.synchronize();  // before the addresses go
-  check_cublas(functions::multiply_batch(context_.get(), CUBLAS_OP_N, CUBLAS_OP_N, order, order,
+  check_cublas(functions::multiply_batch(context_->get(), CUBLAS_OP_N, CUBLAS_OP_N, order, order,
                                          order, &alpha, table, order, table + 2, order, &beta,
                                          table + 4, order, count),
                "cublasgemmBatched");
@@ -87,7 +87,7 @@ void loaded_products::load_mixed(device_runtime& runtime, stream_ref stream) {
   call.first.leading = call.second.leading = call.c.leading = order;
   for (const auto type : {element_type::f16, element_type::bf16}) {
     call.type = call.c_type = type;
-    multiply_mixed(context_.get(), call, a, a + elements, a + 2 * elements);
+    multiply_mixed(context_->get(), call, a, a + elements, a + 2 * elements);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <sluice/runtime/device_runtime.hpp>
 #include <sluice/runtime/stream.hpp>
 
+#include <optional>
+
 namespace sluice::cuda {
 
 /// The kernels of small products of each type, so that the first request does not pay for them:
@@ -26,7 +28,7 @@ class loaded_products {
   void load_mixed(device_runtime& runtime, stream_ref stream);
 
   // The destruction of a handle waits for the device, so it ends with the lane.
-  cublas_context context_;
+  std::optional<cublas_context> context_;
 };
 
 }  // namespace sluice::cuda

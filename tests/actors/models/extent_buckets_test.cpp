@@ -66,9 +66,9 @@ TEST(extent_rounding, takes_the_next_bucket) {
 }
 
 TEST(extent_rounding, names_an_axis_of_an_input) {
-  const extent_rounding rounding({{.input = "mask", .axis = 1, .extents = {8}}}, two_inputs);
+  const extent_rounding rounding({{.input = "mask", .axis = 0, .extents = {8}}}, two_inputs);
   const auto shapes = rounding.round({input_of({2, 5}), input_of({5, 3})});
-  EXPECT_EQ(shapes, (std::vector<extents>{{2, 5}, {5, 8}}));
+  EXPECT_EQ(shapes, (std::vector<extents>{{2, 5}, {8, 3}}));
 }
 
 TEST(extent_rounding, leaves_large_inputs_as_they_are) {
@@ -78,6 +78,11 @@ TEST(extent_rounding, leaves_large_inputs_as_they_are) {
   EXPECT_EQ(rounding.round({input_of({1, 5}), input_of({5, 3})}).at(0), (extents{1, most}));
   EXPECT_TRUE(rounding.round({input_of({2, 5}), input_of({5, 3})}).empty());
   EXPECT_TRUE(rounding.round({input_of({1, most + 1}), input_of({5, 3})}).empty());
+  // An input with two such dimensions counts once.
+  const extent_rounding both(
+      {{.symbol = "batch", .extents = {4}}, {.input = "tokens", .axis = 1, .extents = {most / 4}}},
+      two_inputs);
+  EXPECT_EQ(both.round({input_of({3, 5}), input_of({5, 3})}).at(0), (extents{4, most / 4}));
 }
 
 class bucketed_models : public session_test {
@@ -154,6 +159,22 @@ TEST_P(bucketed_models, cut_results_that_are_shorter_than_inputs) {
   }
 }
 
+// A completion thread copies results that do not lie together.
+TEST_P(bucketed_models, copy_no_large_results) {
+  const auto source = std::make_shared<scripted_source>(2.0F);
+  load("scale", source, {{.input = "x", .axis = 1, .extents = {1'000'000}}});
+  const auto count = [&](const extents& shape) {
+    const auto x = numbers(shape);
+    EXPECT_EQ(results("scale", x)[0].shape(), shape);
+    return source->begun(shape);
+  };
+  EXPECT_EQ(count({1, 900'000}), 1);  // for the shapes of its results
+  EXPECT_EQ(count({2, 200'000}), 1);
+  EXPECT_EQ(programs("scale"), 2U);
+  EXPECT_EQ(count({2, 700'000}), 2);  // and for its program
+  EXPECT_EQ(programs("scale"), 3U);
+}
+
 TEST_P(bucketed_models, compute_some_requests_with_their_own_shapes) {
   const auto source = std::make_shared<scripted_source>(2.0F);
   load("scale", source, {{.input = "x", .axis = 0, .extents = {8}}});
@@ -173,10 +194,11 @@ TEST_P(bucketed_models, compute_some_requests_with_their_own_shapes) {
   EXPECT_EQ(programs("scale"), 6U);
 }
 
-/// A `scripted_source` that takes no x of a shape, or has other results for it.
+/// A `scripted_source` that takes no x with eight elements, or states other results for it.
 class partial_source final : public model_source {
  public:
-  explicit partial_source(std::optional<extents> result_of_eight) : result_(result_of_eight) {}
+  explicit partial_source(std::optional<std::vector<extents>> results_of_eight)
+      : results_(std::move(results_of_eight)) {}
   [[nodiscard]] const std::vector<model_value>& inputs() const noexcept override {
     return all_.inputs();
   }
@@ -188,26 +210,57 @@ class partial_source final : public model_source {
                                           const model_options& options) const override {
     auto made = all_.program_for(specs, values, options);
     if (specs.at("x").shape != extents{8}) return made;
-    if (!result_) throw error(errc::unsupported, "eight");
-    for (auto& each : made.results) each = tensor_spec::row_major(each.type, *result_);
+    if (!results_) throw error(errc::unsupported, "eight");
+    made.results.clear();
+    for (const auto& shape : *results_) {
+      made.results.push_back(tensor_spec::row_major(element_type::f32, shape));
+    }
     return made;
   }
 
  private:
   const scripted_source all_{3.0F};
-  const std::optional<extents> result_;
+  const std::optional<std::vector<extents>> results_;
 };
 
 TEST_P(bucketed_models, compute_requests_with_their_own_shapes_if_no_bucket_fits) {
   load("plain", std::make_shared<scripted_source>(3.0F), {});
   const auto x = numbers({5});
   const auto expected = results("plain", x);
-  for (const auto& result :
-       {std::optional<extents>(), std::optional<extents>({4}), std::optional<extents>({8, 1})}) {
-    load("partial", std::make_shared<partial_source>(result),
+  using stated = std::optional<std::vector<extents>>;
+  for (const auto& shapes :
+       {stated(), stated({{4}, {8}}), stated({{8}, {8, 1}}), stated(std::vector<extents>())}) {
+    load("partial", std::make_shared<partial_source>(shapes),
          {{.input = "x", .axis = 0, .extents = {8}}});
     for (int i = 0; i < 2; ++i) expect_equal(results("partial", x), expected);
   }
+}
+
+/// A `scripted_source` that states results of the shape [9].
+class larger_source final : public model_source {
+ public:
+  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept override {
+    return all_.inputs();
+  }
+  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept override {
+    return all_.outputs();
+  }
+  [[nodiscard]] model_program program_for(const std::map<std::string, tensor_spec>& specs,
+                                          const std::map<std::string, host_tensor>& values,
+                                          const model_options& options) const override {
+    auto made = all_.program_for(specs, values, options);
+    for (auto& each : made.results) each = tensor_spec::row_major(each.type, {9});
+    return made;
+  }
+
+ private:
+  const scripted_source all_{3.0F};
+};
+
+TEST_P(bucketed_models, fail_if_results_are_smaller_than_stated) {
+  load("larger", std::make_shared<larger_source>(), {{.input = "x", .axis = 0, .extents = {8}}});
+  EXPECT_TRUE(throws(errc::library_failure, "the source states results of the shape [9]",
+                     [&] { (void)results("larger", numbers({5})); }));
 }
 
 TEST_P(bucketed_models, bind_inputs_that_must_be_known) {
@@ -257,6 +310,10 @@ TEST_P(bucketed_models, are_refused_if_a_bucket_is_not_valid) {
   expect("\"mask\" has the shape [length, 3], which has no axis 2", {{.input = "mask", .axis = 2}});
   expect("axis 1 of \"tokens\" is named twice",
          {{.symbol = "length"}, {.input = "tokens", .axis = 1}});
+  expect("the symbol \"length\" and the input \"mask\" are given",
+         {{.symbol = "length", .input = "mask"}});
+  expect("\"mask\" has the shape [length, 3]: axis 1 has a fixed extent",
+         {{.input = "mask", .axis = 1}});
   expect("the extent 0 is less than 1", {{.symbol = "length", .extents = {0, 4}}});
   expect("the extent 4 follows 4, but must be greater", {{.symbol = "length", .extents = {4, 4}}});
 }

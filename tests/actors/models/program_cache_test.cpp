@@ -53,6 +53,22 @@ TEST(program_key, is_that_of_types_shapes_and_values) {
   EXPECT_FALSE(bound == other);
 }
 
+TEST(program_key, pads_no_input_beside_large_values) {
+  const host_tensor x(std::vector<float>(5));
+  const auto padded = [&](std::size_t bytes) {
+    const host_tensor value{std::vector<std::uint8_t>(bytes)};
+    const auto count = static_cast<std::int64_t>(bytes);
+    program_key key({x, value}, {{8}, {count}});
+    EXPECT_TRUE(key.is_rounded());
+    EXPECT_FALSE(key == program_key({x, value}));
+    EXPECT_TRUE(key.rounded() == program_key({host_tensor(std::vector<float>(8)), value}));
+    key.bind(1, value);
+    return key.is_rounded();
+  };
+  EXPECT_TRUE(padded(program_key::most_bound_of_padded));
+  EXPECT_FALSE(padded(program_key::most_bound_of_padded + 1));
+}
+
 TEST(program_key, has_a_copy_with_values_of_its_own) {
   host_tensor value(std::vector<float>{1, 2});
   for (const auto& input : {value, host_tensor(std::vector<float>())}) {

@@ -325,6 +325,21 @@ TEST(host_tensor, has_another_shape_with_the_same_elements) {
   EXPECT_TRUE(throws(errc::invalid_argument, "", [&] { (void)rows.reshape({7}); }));
 }
 
+TEST(host_tensor, shares_its_first_elements) {
+  const host_tensor x(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
+  const auto rows = x.first(2);
+  EXPECT_EQ(rows.shape(), (extents{2, 2}));
+  EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(rows.data(), x.data());
+  EXPECT_EQ(x.first(0).shape(), (extents{0, 2}));
+  EXPECT_EQ(host_tensor(element_type::f32, {0, 2}).first(0).size(), 0U);
+  for (const auto& [from, count] : {std::pair(x, 4), {x, -1}, {x.first(1).reshape({2}), 3}}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "count: is", [&] { (void)from.first(count); }));
+  }
+  const host_tensor number(element_type::f32, {});
+  EXPECT_TRUE(throws(errc::invalid_argument, "no dimension", [&] { (void)number.first(0); }));
+}
+
 TEST(host_tensor, leaves_nothing_behind_when_it_is_moved) {
   host_tensor source(std::vector<float>{1, 2, 3});
   const auto address = source.data();
