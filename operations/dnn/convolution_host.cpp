@@ -107,6 +107,7 @@ class converted_plan final : public operation_plan {
     });
     auto inner = call;
     inner.key = without_gaps(key);
+    inner.function = activation::none;  // after the residual
     inner.output.distance = call.output.image();
     inner.output.residual_distance = call.output.image();
     plan_->run(inner, {.x = floats_at(x_),
@@ -186,6 +187,7 @@ void fill_16_bits(const convolution_call& call, const convolution_operands& oper
 std::shared_ptr<const convolution_plan> make_f32_plan(lane_libraries& libraries,
                                                       const convolution_key& key) {
   if (auto plan = make_pointwise_plan(key)) return plan;
+  if (auto plan = make_window_plan(key)) return plan;
   // What oneDNN does not take is computed directly.
   if (auto plan = make_onednn_plan(libraries, key)) return plan;
   return std::make_shared<direct_plan>();
@@ -216,12 +218,14 @@ void compute_convolution(const convolution_call& call, const convolution_operand
     return call.multiplies ? static_cast<const converted_plan&>(plan).run(call, operands, workspace)
                            : fill_16_bits(call, operands);
   }
+  const auto& f32_plan = static_cast<const convolution_plan&>(plan);
   auto* const y = static_cast<float*>(operands.y);
-  static_cast<const convolution_plan&>(plan).run(
-      call, {static_cast<const float*>(operands.x), static_cast<const float*>(operands.w),
-             static_cast<const float*>(operands.bias), y, static_cast<std::byte*>(workspace),
-             operands.w_is_prepacked ? operands.w : nullptr});
-  finish(call.output, call.function, static_cast<const float*>(operands.residual), y);
+  const auto* const residual = static_cast<const float*>(operands.residual);
+  f32_plan.run(call,
+               {static_cast<const float*>(operands.x), static_cast<const float*>(operands.w),
+                static_cast<const float*>(operands.bias), y, static_cast<std::byte*>(workspace),
+                operands.w_is_prepacked ? operands.w : nullptr, residual});
+  if (!f32_plan.finishes()) finish(call.output, call.function, residual, y);
 }
 
 prepacked_layout layout_of_filters(const convolution_call& call, const operation_plan& plan) {

@@ -30,13 +30,17 @@ struct f32_operands {
   std::byte* workspace;
   const void* prepacked_w =
       nullptr;  ///< the copy of `w` in the plan's layout; nullptr: there is none
+  const float* residual = nullptr;  ///< may be null; read by a plan that `finishes`
 };
 
-/// A way to compute Y without its residual and its activation.
+/// A way to compute Y.
 class convolution_plan : public operation_plan {
  public:
   virtual void run(const operations::convolution_call& call,
                    const f32_operands& operands) const = 0;
+  /// Whether `run` adds the residual and applies the activation. Otherwise it leaves both to its
+  /// caller.
+  [[nodiscard]] virtual bool finishes() const noexcept { return false; }
   /// The layout of a copy of W; without bytes if the plan takes W as it is.
   [[nodiscard]] virtual prepacked_layout layout_of_w() const { return {}; }
   /// Makes this copy.
@@ -52,6 +56,11 @@ class convolution_plan : public operation_plan {
 /// The plan of products by oneDNN for a convolution whose filters have one tap; nullptr if it is
 /// none, or if other plans are faster.
 [[nodiscard]] std::shared_ptr<const convolution_plan> make_pointwise_plan(
+    const operations::convolution_shape& key);
+
+/// The plan of loops over rows for a convolution whose groups have few filters, or one channel of
+/// X; nullptr if it is none, or if other plans are faster.
+[[nodiscard]] std::shared_ptr<const convolution_plan> make_window_plan(
     const operations::convolution_shape& key);
 
 }  // namespace sluice::host

@@ -105,22 +105,21 @@ void fill_with_bias(const convolution_output& output, const float* bias, float* 
   });
 }
 
-void finish(const convolution_output& output, activation function, const float* residual,
-            float* y) {
-  if (residual != nullptr) {
-    for (std::int64_t n = 0; n < output.images; ++n) {
-      auto* const image = y + n * output.distance;
-      binary_f32(binary_function::add, image, residual + n * output.residual_distance,
-                 output.image(), image);
-    }
-  }
+void finish(activation function, const float* residual, std::int64_t count, float* y) {
+  if (residual != nullptr) binary_f32(binary_function::add, y, residual, count, y);
   operations::with_function(function, [&](auto unary) {
     constexpr float alpha = operations::activation_alpha;
     constexpr float beta = operations::activation_beta;
-    for_each_image(output, y, [&](float* image) {
-      unary_f32({unary.value, alpha, beta}, image, output.image(), image);
-    });
+    unary_f32({unary.value, alpha, beta}, y, count, y);
   });
+}
+
+void finish(const convolution_output& output, activation function, const float* residual,
+            float* y) {
+  for (std::int64_t n = 0; n < output.images; ++n) {
+    finish(function, residual == nullptr ? nullptr : residual + n * output.residual_distance,
+           output.image(), y + n * output.distance);
+  }
 }
 
 void add_products(const convolution_shape& key, const float* x, const float* w, float* y) noexcept {

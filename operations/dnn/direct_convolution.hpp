@@ -3,6 +3,8 @@
 
 #include "operations/dnn/convolution_call.hpp"
 
+#include <cstdint>
+
 namespace sluice::host {
 
 /// Writes the bias, or 0, to each element of a result. `bias` may be null.
@@ -13,6 +15,8 @@ void fill_with_bias(const operations::convolution_output& output, const float* b
 /// ReLU keeps NaN, which oneDNN's own turns into 0.
 void finish(const operations::convolution_output& output, activation function,
             const float* residual, float* y);
+/// Likewise of `count` elements side by side.
+void finish(activation function, const float* residual, std::int64_t count, float* y);
 
 /// Adds the products of a convolution to y, by its definition. Takes every geometry and needs no
 /// memory.
