@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/pool_functions.hpp"
+#include "operations/dnn/pool_loops.hpp"
 #include "operations/dnn/row_loops.hpp"
 #include "operations/elementwise/arithmetic.hpp"
 #include "operations/elementwise/f32_loops.hpp"
@@ -150,7 +151,8 @@ class pool_computation {
         x_(x),
         y_(y),
         x_is_flat_(is_flat(last_axis().x_stride, call.planes[1].x_stride)),
-        y_is_flat_(is_flat(last_axis().y_stride, call.planes[1].y_stride)) {}
+        y_is_flat_(is_flat(last_axis().y_stride, call.planes[1].y_stride)),
+        has_short_windows_(has_short_windows()) {}
 
   /// Computes a line. The offsets are those of y, of the planes of x, and the indices of the line's
   /// first window along each axis.
@@ -162,6 +164,9 @@ class pool_computation {
     const auto first = line.offsets[4];
     if (!layout_.has_columns) return compute_window(line, taps, counted);
     const auto outputs = std::min(layout_.outputs, last_axis().outputs - first);
+    if (has_short_windows_ && taps[0].last - taps[0].first == 1 && taps[1].last > taps[1].first) {
+      return compute_short_windows(line, taps, outputs);
+    }
     reduce_columns(taps, line.offsets[1], first * last_axis().step - last_axis().before,
                    (outputs - 1) * last_axis().step + last_axis().reach() + 1);
     combine_columns(outputs);
@@ -186,6 +191,45 @@ class pool_computation {
   }
   [[nodiscard]] std::int64_t offset_of(int axis, const pool_taps& taps, std::int64_t tap) const {
     return (taps.start + tap * call_.axes[axis].dilation) * call_.axes[axis].x_stride;
+  }
+
+  /// Whether vectors of neighbouring windows are reduced without the extrema of columns.
+  [[nodiscard]] bool has_short_windows() const {
+    constexpr std::int64_t longest = 4;
+    if constexpr (!std::is_same_v<Reducer, window_maximum<float>>) return false;
+    const auto& axis = last_axis();
+    const bool has_loop = axis.step == 1 || (axis.step == 2 && axis.window % 2 == 0);
+    return has_loop && call_.type == storage::f32 && layout_.pixel == 1 && x_is_flat_ &&
+           y_is_flat_ && axis.dilation == 1 && axis.window <= longest;
+  }
+  void compute_short_windows(const map_position<5>& line, const pool_taps (&taps)[2],
+                             std::int64_t outputs) {
+    const auto& axis = last_axis();
+    const auto begin = line.offsets[4];
+    const auto end = begin + outputs;
+    // The windows without padding along the last axis.
+    const auto first = std::clamp((axis.before + axis.step - 1) / axis.step, begin, end);
+    const auto last =
+        axis.extent + axis.before < axis.window
+            ? first
+            : std::clamp((axis.extent + axis.before - axis.window) / axis.step + 1, first, end);
+    for (auto i = begin; i < end; ++i) {
+      if (i == first && last > first) {
+        const auto row = line.offsets[1] + offset_of(0, taps[0], taps[0].first) +
+                         offset_of(1, taps[1], taps[1].first);
+        max_windows_f32(
+            {static_cast<const float*>(x_) + row + first * axis.step - axis.before,
+             call_.axes[1].dilation * call_.axes[1].x_stride, taps[1].last - taps[1].first},
+            {.count = last - first, .window = axis.window, .step = axis.step},
+            static_cast<float*>(y_) + line.offsets[0] + first - begin);
+        i = last - 1;
+        continue;
+      }
+      auto window = line;
+      window.offsets[0] += i - begin;
+      window.offsets[4] = i;
+      compute_window(window, taps, 1);
+    }
   }
 
   void compute_window(const map_position<5>& window, const pool_taps (&taps)[2],
@@ -368,6 +412,7 @@ class pool_computation {
   void* y_;
   bool x_is_flat_;
   bool y_is_flat_;
+  bool has_short_windows_;
   std::vector<value> columns_;
   std::vector<value> gathered_;
   std::vector<value> results_;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operations/dnn/pool_loops.hpp"
+
+#include "operations/vector_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "operations/dnn/pool_loops.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include "operations/elementwise/f32_arithmetic-inl.hpp"
+
+#include <hwy/highway.h>
+
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::operations::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The largest elements of neighbouring windows, one in each lane of a vector.
+template <std::int64_t Step, class D>
+HWY_INLINE hn::Vec<D> largest_of_windows(D d, const float* x, const host::f32_rows& rows,
+                                         std::int64_t window) {
+  auto largest = hn::Set(d, -HUGE_VALF);
+  for (std::int64_t row = 0; row < rows.rows; ++row, x += rows.distance) {
+    for (std::int64_t tap = 0; tap < window; tap += Step) {
+      if constexpr (Step == 1) {
+        largest = extremum<true>(d, hn::LoadU(d, x + tap), largest);
+      } else {
+        hn::Vec<D> even;
+        hn::Vec<D> odd;
+        hn::LoadInterleaved2(d, x + tap, even, odd);
+        largest = extremum<true>(d, extremum<true>(d, even, odd), largest);
+      }
+    }
+  }
+  return largest;
+}
+
+template <std::int64_t Step>
+void max_windows(const host::f32_rows& rows, const host::window_line& line, float* y) {
+  const hn::ScalableTag<float> d;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  std::int64_t i = 0;
+  for (; i + lanes <= line.count; i += lanes) {
+    hn::StoreU(largest_of_windows<Step>(d, rows.x + i * Step, rows, line.window), d, y + i);
+  }
+  if (i == line.count) return;
+  if (line.count >= lanes) {
+    // The last vector shares windows with the one before it.
+    i = line.count - lanes;
+    hn::StoreU(largest_of_windows<Step>(d, rows.x + i * Step, rows, line.window), d, y + i);
+    return;
+  }
+  const hn::CappedTag<float, 1> one;
+  for (; i < line.count; ++i) {
+    hn::StoreU(largest_of_windows<Step>(one, rows.x + i * Step, rows, line.window), one, y + i);
+  }
+}
+
+void max_windows_f32(const host::f32_rows& rows, const host::window_line& line, float* y) {
+  if (line.step == 1) return max_windows<1>(rows, line, y);
+  max_windows<2>(rows, line, y);
+}
+
+}  // namespace sluice::operations::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::operations {
+HWY_EXPORT(max_windows_f32);
+}  // namespace sluice::operations
+
+namespace sluice::host {
+
+void max_windows_f32(const f32_rows& rows, const window_line& line, float* y) {
+  using namespace operations;
+  HWY_DYNAMIC_DISPATCH(max_windows_f32)(rows, line, y);
+}
+
+}  // namespace sluice::host
+#endif
