@@ -93,7 +93,10 @@ HWY_INLINE hn::Vec<D> extremum(D d, hn::Vec<D> a, hn::Vec<D> b) {
 template <class D>
 HWY_INLINE hn::Vec<D> unit_ramp(D d, hn::Vec<D> x, float alpha, float beta) {
   const auto line = hn::Add(hn::Mul(x, hn::Set(d, alpha)), hn::Set(d, beta));
-  return extremum<true>(d, hn::Zero(d), extremum<false>(d, hn::Set(d, 1.0F), line));
+  const auto one = hn::Set(d, 1.0F);
+  const auto above_zero = hn::IfThenElseZero(hn::Gt(line, hn::Zero(d)), line);
+  const auto ramp = hn::IfThenElse(hn::Lt(above_zero, one), above_zero, one);
+  return hn::IfThenElse(hn::IsNaN(line), hn::Set(d, NAN), ramp);
 }
 
 /// f(x).

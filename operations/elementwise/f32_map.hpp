@@ -154,15 +154,28 @@ class f32_map {
     // An input that is repeated is the same in the next block.
     if (slot.position == position && count <= slot.count) return slot.values.data();
     for (std::int64_t i = 0; i < height; ++i) {
-      for (std::int64_t j = 0; j < width; ++j) {
-        const auto offset = position + (height == 1 ? 0 : i * stride(k, 1)) + j * stride(k, 0);
-        slot.values[static_cast<std::size_t>(i * width + j)] =
-            operations::load<float>(type, memory, offset);
-      }
+      load_row(k, position + (height == 1 ? 0 : i * stride(k, 1)), width,
+               slot.values.data() + i * width);
     }
     slot.position = position;
     slot.count = count;
     return slot.values.data();
+  }
+
+  /// A row of an input, whose elements may be repeated or have gaps.
+  void load_row(int k, std::int64_t position, std::int64_t width, float* target) const {
+    const void* const memory = address_of(k);
+    const auto type = layout_.types[k];
+    const auto step = stride(k, 0);
+    if (step == 0) {
+      std::fill_n(target, width, operations::load<float>(type, memory, position));
+    } else if (step == 1) {
+      load_f32(type, packed(k, position), width, target);
+    } else {
+      for (std::int64_t j = 0; j < width; ++j) {
+        target[j] = operations::load<float>(type, memory, position + j * step);
+      }
+    }
   }
 
   struct kept_block {
