@@ -27,6 +27,7 @@ class direct_plan final : public convolution_plan {
   void run(const convolution_call& call, const f32_operands& operands) const override {
     fill_with_bias(call.output, operands.bias, operands.y);
     if (call.multiplies) add_products(call.key, operands.x, operands.w, operands.y);
+    finish(call.output, call.function, operands.residual, operands.y);
   }
 };
 
@@ -218,14 +219,11 @@ void compute_convolution(const convolution_call& call, const convolution_operand
     return call.multiplies ? static_cast<const converted_plan&>(plan).run(call, operands, workspace)
                            : fill_16_bits(call, operands);
   }
-  const auto& f32_plan = static_cast<const convolution_plan&>(plan);
-  auto* const y = static_cast<float*>(operands.y);
-  const auto* const residual = static_cast<const float*>(operands.residual);
-  f32_plan.run(call,
-               {static_cast<const float*>(operands.x), static_cast<const float*>(operands.w),
-                static_cast<const float*>(operands.bias), y, static_cast<std::byte*>(workspace),
-                operands.w_is_prepacked ? operands.w : nullptr, residual});
-  if (!f32_plan.finishes()) finish(call.output, call.function, residual, y);
+  static_cast<const convolution_plan&>(plan).run(
+      call, {static_cast<const float*>(operands.x), static_cast<const float*>(operands.w),
+             static_cast<const float*>(operands.bias), static_cast<float*>(operands.y),
+             static_cast<std::byte*>(workspace), operands.w_is_prepacked ? operands.w : nullptr,
+             static_cast<const float*>(operands.residual)});
 }
 
 prepacked_layout layout_of_filters(const convolution_call& call, const operation_plan& plan) {

@@ -22,6 +22,7 @@ std::optional<convolution_part> part_of(const convolution_shape& key, std::int64
   const auto end = std::min(last + 1, key.input[axis]);
   if (begin >= end) return std::nullopt;
   return convolution_part{{images, end - begin, begin - first, last + 1 - end, rows},
+                          image,
                           image * key.x_distance + begin * key.x_strides().axes[axis],
                           image * key.y_distance + row * key.y_strides().axes[axis]};
 }
@@ -30,7 +31,7 @@ std::optional<convolution_part> part_of(const convolution_shape& key, std::int64
 
 convolution_part whole_of(const convolution_shape& key) noexcept {
   const auto axis = row_axis(key);
-  return {{key.n, key.input[axis], key.before[axis], key.after[axis], key.output[axis]}, 0, 0};
+  return {{key.n, key.input[axis], key.before[axis], key.after[axis], key.output[axis]}, 0, 0, 0};
 }
 
 std::vector<convolution_part> parts_of(const convolution_shape& key) {
@@ -61,6 +62,7 @@ std::vector<convolution_part> parts_of(const convolution_shape& key) {
     if (key.is_transposed()) {
       auto part = whole_of(key);
       part.shape.images = count_of_part;
+      part.image = image;
       part.x_offset = image * key.x_distance;
       part.y_offset = image * key.y_distance;
       parts.push_back(part);

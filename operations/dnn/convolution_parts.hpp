@@ -22,6 +22,7 @@ struct part_shape {
 /// A part of a convolution.
 struct convolution_part {
   part_shape shape;
+  std::int64_t image;     ///< the first one
   std::int64_t x_offset;  ///< in elements
   std::int64_t y_offset;
 };

@@ -30,17 +30,14 @@ struct f32_operands {
   std::byte* workspace;
   const void* prepacked_w =
       nullptr;  ///< the copy of `w` in the plan's layout; nullptr: there is none
-  const float* residual = nullptr;  ///< may be null; read by a plan that `finishes`
+  const float* residual = nullptr;  ///< may be null
 };
 
-/// A way to compute Y.
+/// A way to compute Y. Its parts get their residual and their activation while they are in a cache.
 class convolution_plan : public operation_plan {
  public:
   virtual void run(const operations::convolution_call& call,
                    const f32_operands& operands) const = 0;
-  /// Whether `run` adds the residual and applies the activation. Otherwise it leaves both to its
-  /// caller.
-  [[nodiscard]] virtual bool finishes() const noexcept { return false; }
   /// The layout of a copy of W; without bytes if the plan takes W as it is.
   [[nodiscard]] virtual prepacked_layout layout_of_w() const { return {}; }
   /// Makes this copy.

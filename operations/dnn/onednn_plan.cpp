@@ -2,6 +2,7 @@
 #include "operations/dnn/check_onednn.hpp"
 #include "operations/dnn/convolution_parts.hpp"
 #include "operations/dnn/convolution_plans.hpp"
+#include "operations/dnn/direct_convolution.hpp"
 #include "operations/dnn/onednn_part.hpp"
 #include "operations/dnn/single_thread_scope.hpp"
 #include "operations/dnn/workspace_layout.hpp"
@@ -97,7 +98,7 @@ class onednn_plan final : public convolution_plan {
         if (!plan->add_shape(part.shape, &weights, fits)) return nullptr;
         shape = plan->shapes_.size() - 1;
       }
-      plan->parts_.push_back({*shape, part.x_offset, part.y_offset});
+      plan->parts_.push_back({*shape, part.image, part.x_offset, part.y_offset});
     }
     plan->w_ = conversion(lane.engine, filters_of(key).desc(), weights, true);
     plan->place();
@@ -141,12 +142,13 @@ class onednn_plan final : public convolution_plan {
                                          : read_range{operands.w, bytes(call.key.w_extent())},
          {operands.bias, operands.bias == nullptr ? 0 : bytes(call.key.y_channels())}},
         {{operands.y, bytes(call.key.y_extent())}, {operands.workspace, workspace_bytes()}});
-    check_onednn("a convolution of oneDNN", [&] { execute(operands); });
+    check_onednn("a convolution of oneDNN", [&] { execute(call, operands); });
   }
 
  private:
   struct placed_part {
     std::size_t shape;
+    std::int64_t image;
     std::int64_t x_offset;
     std::int64_t y_offset;
   };
@@ -174,7 +176,7 @@ class onednn_plan final : public convolution_plan {
     parts_position_ = layout_.take(part_bytes_ * parts_.size());
   }
 
-  void execute(const f32_operands& operands) const {
+  void execute(const convolution_call& call, const f32_operands& operands) const {
     const void* w = operands.prepacked_w != nullptr ? operands.prepacked_w : operands.w;
     if (w_.needed() && operands.prepacked_w == nullptr) {
       const single_thread_scope single_thread;
@@ -198,7 +200,34 @@ class onednn_plan final : public convolution_plan {
                     .bias = bias,
                     .y = operands.y + part.y_offset,
                     .workspace = operands.workspace + parts_position_ + index * part_bytes_});
+      finish_part(call, operands, part);
     });
+  }
+  /// Adds the residual to a part of Y and applies the activation.
+  void finish_part(const convolution_call& call, const f32_operands& operands,
+                   const placed_part& part) const {
+    const auto& shape = shapes_[part.shape];
+    const auto axis = row_axis(key_);
+    const auto strides = key_.y_strides();
+    const auto all_rows = key_.y_extents()[axis];
+    const auto rows = key_.is_transposed() ? all_rows : shape.output;
+    // The elements of a part lie side by side in each plane, or in each image.
+    const bool has_planes = key_.order == operations::channel_order::first && rows < all_rows;
+    const auto runs = has_planes ? key_.y_channels() : 1;
+    const auto count = has_planes         ? rows * strides.axes[axis]
+                       : rows == all_rows ? key_.y_image()
+                                          : rows * strides.axes[axis];
+    const auto offset = part.y_offset - part.image * strides.image;
+    for (std::int64_t image = part.image; image < part.image + shape.images; ++image) {
+      for (std::int64_t run = 0; run < runs; ++run) {
+        const auto position = offset + run * strides.channel;
+        finish(call.function,
+               operands.residual == nullptr
+                   ? nullptr
+                   : operands.residual + image * call.output.residual_distance + position,
+               count, operands.y + image * strides.image + position);
+      }
+    }
   }
 
   convolution_shape key_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operations/dnn/check_onednn.hpp"
 #include "operations/dnn/convolution_plans.hpp"
+#include "operations/dnn/direct_convolution.hpp"
 #include "operations/dnn/single_thread_scope.hpp"
 #include "runtime/seam.hpp"
 
@@ -53,13 +54,14 @@ class pointwise_plan final : public convolution_plan {
     parallel_for(chunks.count(), [&](std::int64_t chunk) {
       const single_thread_scope single_thread;
       for (auto part = chunks[chunk].begin; part < chunks[chunk].end; ++part) {
-        multiply(operands, part / parts_of_image_, part % parts_of_image_ * part_pixels_);
+        multiply(call, operands, part / parts_of_image_, part % parts_of_image_ * part_pixels_);
       }
     });
   }
 
  private:
-  void multiply(const f32_operands& operands, std::int64_t image, std::int64_t first) const {
+  void multiply(const convolution_call& call, const f32_operands& operands, std::int64_t image,
+                std::int64_t first) const {
     const auto count = std::min(part_pixels_, pixels_ - first);
     const float* const x = operands.x + image * key_.x_distance + first;
     float* const y = operands.y + image * key_.y_distance + first;
@@ -74,6 +76,15 @@ class pointwise_plan final : public convolution_plan {
         throw dnnl::error(static_cast<dnnl_status_t>(status), "sgemm");
       }
     });
+    const float* const residual =
+        operands.residual == nullptr
+            ? nullptr
+            : operands.residual + image * call.output.residual_distance + first;
+    if (count == pixels_) return finish(call.function, residual, key_.k * pixels_, y);
+    for (std::int64_t k = 0; k < key_.k; ++k) {
+      finish(call.function, residual == nullptr ? nullptr : residual + k * pixels_, count,
+             y + k * pixels_);
+    }
   }
 
   convolution_shape key_;

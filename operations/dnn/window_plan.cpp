@@ -60,7 +60,6 @@ class window_plan final : public convolution_plan {
     return sizeof(*this) + taps_.size() * sizeof(std::int64_t);
   }
   std::size_t workspace_bytes() const noexcept override { return layout_.bytes(); }
-  bool finishes() const noexcept override { return true; }
 
   prepacked_layout layout_of_w() const override {
     std::string identity = "windows";
