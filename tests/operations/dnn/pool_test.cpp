@@ -232,6 +232,24 @@ TEST_P(pool_operation, of_images_of_both_layouts) {
   }
 }
 
+// A host device reduces vectors of neighbouring windows, and those at the ends of a row one by one.
+TEST_P(pool_operation, of_short_windows) {
+  for (const std::int64_t window : {1, 2, 3, 4}) {
+    for (const std::int64_t stride : {1, 2}) {
+      for (const std::int64_t width : {4, 9, 31, 64, 131}) {
+        const auto padding = between(0, window - 1);
+        expect_pooled({.kind = pooling::maximum,
+                       .window = {between(1, 3), window},
+                       .strides = {between(1, 2), stride},
+                       .before = {0, padding},
+                       .after = {0, between(0, window - 1)},
+                       .ceil_mode = coin()},
+                      make_contiguous(element_type::f32, {2, 3, 7, width}, drawn::bits));
+      }
+    }
+  }
+}
+
 // Lines that are cut, and windows that are too large for a line.
 TEST_P(pool_operation, of_long_lines) {
   for (const auto kind : kinds) {

@@ -95,6 +95,17 @@ TEST_P(concatenations, copy_large_and_aligned_rows) {
       0, false);
 }
 
+TEST_P(concatenations, interleave_single_elements) {
+  for (const auto type :
+       {element_type::u8, element_type::bf16, element_type::f32, element_type::f64}) {
+    for (const std::int64_t rows : {1, 77, 100'003}) {
+      std::vector<elements> x;
+      for (auto i = between(2, 9); i > 0; --i) x.push_back(make_contiguous(type, {rows, 1}));
+      expect_concatenation(x, 1, false);
+    }
+  }
+}
+
 // The host device stores them past the caches, in pieces that begin between vectors.
 TEST_P(concatenations, copy_results_larger_than_caches) {
   const auto first = make_contiguous(element_type::f32, {830, 1249});
