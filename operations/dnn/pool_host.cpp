@@ -159,14 +159,14 @@ class pool_computation {
   void compute(const map_position<5>& line) {
     const pool_taps taps[] = {taps_of(call_.axes[0], line.offsets[2]),
                               taps_of(call_.axes[1], line.offsets[3])};
-    const auto counted = counted_taps(call_.axes[0], taps[0], call_.counts_padding) *
-                         counted_taps(call_.axes[1], taps[1], call_.counts_padding);
     const auto first = line.offsets[4];
-    if (!layout_.has_columns) return compute_window(line, taps, counted);
     const auto outputs = std::min(layout_.outputs, last_axis().outputs - first);
     if (has_short_windows_ && taps[0].last - taps[0].first == 1 && taps[1].last > taps[1].first) {
       return compute_short_windows(line, taps, outputs);
     }
+    const auto counted = counted_taps(call_.axes[0], taps[0], call_.counts_padding) *
+                         counted_taps(call_.axes[1], taps[1], call_.counts_padding);
+    if (!layout_.has_columns) return compute_window(line, taps, counted);
     reduce_columns(taps, line.offsets[1], first * last_axis().step - last_axis().before,
                    (outputs - 1) * last_axis().step + last_axis().reach() + 1);
     combine_columns(outputs);
@@ -198,6 +198,7 @@ class pool_computation {
     constexpr std::int64_t longest = 4;
     if constexpr (!std::is_same_v<Reducer, window_maximum<float>>) return false;
     const auto& axis = last_axis();
+    if (!layout_.has_columns) return false;
     const bool has_loop = axis.step == 1 || (axis.step == 2 && axis.window % 2 == 0);
     return has_loop && call_.type == storage::f32 && layout_.pixel == 1 && x_is_flat_ &&
            y_is_flat_ && axis.dilation == 1 && axis.window <= longest;

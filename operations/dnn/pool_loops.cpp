@@ -11,28 +11,37 @@
 
 #include <hwy/highway.h>
 
-#include <cmath>
-
 HWY_BEFORE_NAMESPACE();
 namespace sluice::operations::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The largest elements of neighbouring windows, one in each lane of a vector.
+/// A tap of neighbouring windows, one in each lane; with a step of 2, the larger one of it and the
+/// next one.
+template <std::int64_t Step, class D>
+HWY_INLINE hn::Vec<D> load_taps(D d, const float* x) {
+  if constexpr (Step == 1) {
+    return hn::LoadU(d, x);
+  } else {
+    hn::Vec<D> even;
+    hn::Vec<D> odd;
+    hn::LoadInterleaved2(d, x, even, odd);
+    return extremum<true>(d, even, odd);
+  }
+}
+
+/// The largest elements of neighbouring windows, one in each lane.
 template <std::int64_t Step, class D>
 HWY_INLINE hn::Vec<D> largest_of_windows(D d, const float* x, const host::f32_rows& rows,
                                          std::int64_t window) {
-  auto largest = hn::Set(d, -HUGE_VALF);
-  for (std::int64_t row = 0; row < rows.rows; ++row, x += rows.distance) {
+  auto largest = load_taps<Step>(d, x);
+  for (std::int64_t tap = Step; tap < window; tap += Step) {
+    largest = extremum<true>(d, load_taps<Step>(d, x + tap), largest);
+  }
+  for (std::int64_t row = 1; row < rows.rows; ++row) {
+    x += rows.distance;
     for (std::int64_t tap = 0; tap < window; tap += Step) {
-      if constexpr (Step == 1) {
-        largest = extremum<true>(d, hn::LoadU(d, x + tap), largest);
-      } else {
-        hn::Vec<D> even;
-        hn::Vec<D> odd;
-        hn::LoadInterleaved2(d, x + tap, even, odd);
-        largest = extremum<true>(d, extremum<true>(d, even, odd), largest);
-      }
+      largest = extremum<true>(d, load_taps<Step>(d, x + tap), largest);
     }
   }
   return largest;
