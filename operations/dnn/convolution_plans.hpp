@@ -44,6 +44,10 @@ class convolution_plan : public operation_plan {
   virtual void prepack_w(const float* /*w*/, void* /*copy*/) const {}
 };
 
+/// The most scratch memory that a plan may need, in bytes. oneDNN stores channels in blocks of 8 or
+/// 16, which for one channel takes up to 16 times the memory of an image.
+[[nodiscard]] std::size_t workspace_limit(const operations::convolution_shape& key) noexcept;
+
 /// The plan of oneDNN for a convolution, whose parts are computed by threads of the device; nullptr
 /// if oneDNN does not take it, or has no implementation that is fast and needs little memory.
 /// @throws error `library_failure`, `out_of_memory`

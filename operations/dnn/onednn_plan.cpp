@@ -66,14 +66,6 @@ std::optional<convolution_shape> key_for_onednn(const convolution_shape& key) no
   return std::nullopt;
 }
 
-/// The most scratch memory that a plan may need, in bytes. oneDNN stores channels in blocks of 8 or
-/// 16, which for one channel takes up to 16 times the memory of an image.
-std::size_t workspace_limit(const convolution_shape& key) noexcept {
-  constexpr std::size_t always_allowed = std::size_t{64} << 20U;
-  const auto elements = key.n * (key.x_image() + key.y_image()) + key.w_extent();
-  return always_allowed + 2 * sizeof(float) * static_cast<std::size_t>(elements);
-}
-
 /// A convolution by oneDNN. Threads of the device compute its parts, each with scratch memory of
 /// its own.
 class onednn_plan final : public convolution_plan {
@@ -259,6 +251,12 @@ std::shared_ptr<onednn_plan> make_plan(const convolution_shape& key, const onedn
 }
 
 }  // namespace
+
+std::size_t workspace_limit(const convolution_shape& key) noexcept {
+  constexpr std::size_t always_allowed = std::size_t{64} << 20U;
+  const auto elements = key.n * (key.x_image() + key.y_image()) + key.w_extent();
+  return always_allowed + 2 * sizeof(float) * static_cast<std::size_t>(elements);
+}
 
 onednn_lane::onednn_lane(device_runtime&, stream_ref)
     : engine(check_onednn("oneDNN's CPU engine",

@@ -265,7 +265,8 @@ std::shared_ptr<const convolution_plan> make_window_plan(const convolution_shape
       static_cast<double>(most_elements)) {
     return nullptr;
   }
-  return std::make_shared<window_plan>(key);
+  auto plan = std::make_shared<window_plan>(key);
+  return plan->workspace_bytes() <= workspace_limit(key) ? plan : nullptr;
 }
 
 }  // namespace sluice::host
