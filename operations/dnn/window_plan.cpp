@@ -120,16 +120,18 @@ class window_plan final : public convolution_plan {
     const auto reach = (key_.taps[1] - 1) * key_.dilation[1] + 1;
     return std::min((rows - 1) * key_.stride[1] + reach, key_.input[1]);
   }
-  /// The copy of a band fits into a cache, and a band takes at most about 0.5 ms.
+  /// The copy of a band fits into a cache, and so do the results of a block of filters. A band
+  /// takes at most about 0.5 ms.
   [[nodiscard]] std::int64_t rows_of_band() const noexcept {
     constexpr std::int64_t cached_elements = 1 << 15;
     constexpr std::int64_t products_of_band = 1 << 24;
     const auto reach = (key_.taps[1] - 1) * key_.dilation[1] + 1;
     const auto cached = cached_elements / (channels_ * line_) - reach;
+    const auto results = cached_elements / (std::min(filters_, window_filters) * key_.output[2]);
     const auto short_enough = products_of_band / (filters_ * key_.filter() * key_.output[2]);
     // Bands share rows of X.
     const auto least = std::max<std::int64_t>(2 * reach / key_.stride[1], 1);
-    const auto rows = std::max(std::min(cached / key_.stride[1], short_enough), least);
+    const auto rows = std::max(std::min({cached / key_.stride[1], results, short_enough}), least);
     const auto bands = (key_.output[1] + rows - 1) / rows;
     return (key_.output[1] + bands - 1) / bands;
   }
