@@ -34,6 +34,13 @@ TEST_P(recurrent_operation, larger_layers) {
   expect_larger_layers<rnn>();
 }
 
+TEST_P(recurrent_operation, of_few_sequences_and_many_numbers) {
+  for (std::int64_t batch = 1; batch <= 7 && !HasFailure(); ++batch) {
+    expect_layer<lstm>(element_type::f32, {5, batch, 150, 40}, false);
+    expect_layer<gru>(element_type::f32, {5, batch, 10, 140}, false);
+  }
+}
+
 TEST_P(recurrent_operation, of_several_chunks) {
   // Gates of more than 32 MiB on a GPU, and of more than 1 MiB on the host.
   const bool is_host = runtime().device().id().kind == device_kind::host;
