@@ -64,6 +64,11 @@ std::size_t stored_bytes(const blas_matrix& m, std::int64_t rows, std::int64_t c
   return static_cast<std::size_t>((lines - 1) * m.leading + length) * sizeof(T);
 }
 
+/// Whether a product has one row or one column.
+inline bool is_vector_product(const gemm_call& call) noexcept {
+  return call.m == 1 || call.n == 1;
+}
+
 /// The blocks of the results of a stack that are computed at once. They depend on the size of one
 /// product alone, so it has the same bits in every stack.
 struct result_blocks {
@@ -75,8 +80,8 @@ struct result_blocks {
   template <class T>
   static result_blocks of(const gemm_call& call) noexcept {
     // OpenBLAS reorders the operands of each block anew, so smaller blocks are slower: these by up
-    // to 4 %.
-    constexpr double enough_products = 1 << 23;
+    // to 4 %. With a vector it reads each element of the matrix once, in any block.
+    const double enough_products = is_vector_product(call) ? 1 << 19 : 1 << 23;
     constexpr std::int64_t narrow = 128;
     constexpr std::int64_t low = 256;
     const double products_of_element = static_cast<double>(call.k) * cost_of_product<T>;

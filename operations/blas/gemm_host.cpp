@@ -2,6 +2,7 @@
 #include "operations/blas/epilogue_host.hpp"
 #include "operations/blas/gemm_blocks.hpp"
 #include "operations/blas/gemm_functions.hpp"
+#include "operations/blas/vector_product.hpp"
 #include "operations/elementwise/map_functions.hpp"
 #include "runtime/seam.hpp"
 
@@ -32,12 +33,21 @@ struct epilogue_number<std::complex<T>> {
 };
 
 template <class T>
+void multiply_block(const product<T>& p, bool is_vector) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (is_vector) return multiply_vector(p);
+  }
+  multiply(p);
+}
+
+template <class T>
 void run(const gemm_call& call, const T* a, const T* b, T* c, const product_epilogue& epilogue) {
   const auto alpha = factor<T>(call.alpha);
   const auto beta = factor<T>(call.beta);
   const auto* const first = call.swapped ? b : a;
   const auto* const second = call.swapped ? a : b;
   const auto blocks = result_blocks::of<T>(call);
+  const bool is_vector = is_vector_product(call);
   const auto compute_block = [&](std::int64_t block) {
     const auto i = block / blocks.in_product();
     const auto row = block % blocks.in_product() % blocks.down * blocks.rows;
@@ -61,7 +71,7 @@ void run(const gemm_call& call, const T* a, const T* b, T* c, const product_epil
       const library_call_scope scope({{p.first, stored_bytes<T>(call.first, rows, call.k)},
                                       {p.second, stored_bytes<T>(call.second, call.k, columns)}},
                                      {{p.c, stored_bytes<T>(call.c, rows, columns)}});
-      multiply(p);
+      multiply_block(p, is_vector);
     }
     if (epilogue.call == nullptr) return;
     using number = typename epilogue_number<T>::type;
@@ -69,7 +79,7 @@ void run(const gemm_call& call, const T* a, const T* b, T* c, const product_epil
         .apply({.matrix = i, .row = row, .column = column, .rows = rows, .columns = columns},
                reinterpret_cast<number*>(p.c), call.c.leading);
   };
-  constexpr double products_in_nanosecond = 30;  // of f32
+  const double products_in_nanosecond = is_vector ? 10 : 30;  // of f32
   const double block_nanoseconds =
       static_cast<double>(blocks.rows) * static_cast<double>(blocks.columns) *
       static_cast<double>(call.k) * result_blocks::cost_of_product<T> / products_in_nanosecond;

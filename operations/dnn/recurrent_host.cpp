@@ -6,7 +6,6 @@
 #include "runtime/seam.hpp"
 
 #include <algorithm>
-#include <cblas.h>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -181,43 +180,7 @@ class recurrent_layer {
   /// c += a · b.
   static void multiply(gemm_call product, const void* a, const void* b, T* c) {
     product.beta = 1;
-    const bool is_vector = product.n == 1 && product.first.transposed && product.multiplies;
-    if (is_vector && product.type == product.c_type) return multiply_vectors(product, a, b, c);
     compute_gemm(product, product_launch(a, b, c).get());
-  }
-  /// The same for vectors, which OpenBLAS multiplies faster than matrices with one column.
-  static void multiply_vectors(const gemm_call& product, const void* a, const void* b, T* c) {
-    turn_off_openblas_threads();
-    constexpr double products_of_vectors_in_nanosecond = 10;
-    const work_chunks chunks(product.m,
-                             static_cast<double>(product.k) / products_of_vectors_in_nanosecond);
-    const library_call_scope scope({}, {});
-    for (std::int64_t d = 0; d < product.count; ++d) {
-      const T* const rows = static_cast<const T*>(a) + d * product.first.distance;
-      const T* const vector = static_cast<const T*>(b) + d * product.second.distance;
-      T* const sums = c + d * product.c.distance;
-      parallel_for(chunks.count(), [&](std::int64_t chunk) {
-        const auto [begin, end] = chunks[chunk];
-        add_vector_product(end - begin, rows + begin * product.first.leading, product, vector,
-                           sums + begin);
-      });
-    }
-  }
-  static void add_vector_product(std::int64_t count, const T* rows, const gemm_call& product,
-                                 const T* vector, T* sums) {
-    const auto k = static_cast<blasint>(product.k);
-    const auto n = static_cast<blasint>(count);
-    const auto leading = static_cast<blasint>(product.first.leading);
-    const library_call_scope scope(
-        {{rows,
-          static_cast<std::size_t>((count - 1) * product.first.leading + product.k) * sizeof(T)},
-         {vector, static_cast<std::size_t>(product.k) * sizeof(T)}},
-        {{sums, static_cast<std::size_t>(count) * sizeof(T)}});
-    if constexpr (std::is_same_v<T, float>) {
-      cblas_sgemv(CblasColMajor, CblasTrans, k, n, 1, rows, leading, vector, 1, 1, sums, 1);
-    } else {
-      cblas_dgemv(CblasColMajor, CblasTrans, k, n, 1, rows, leading, vector, 1, 1, sums, 1);
-    }
   }
 
   /// Computes the chunk for ranges of sequences, each of which runs through all steps.

@@ -230,7 +230,9 @@ TEST_P(gemm_operation, computes_long_sums_and_large_matrices) {
   std::uniform_int_distribution<std::int64_t> longer(2000, 6000);
   std::uniform_int_distribution<std::int64_t> larger(200, 400);
   for (const auto& sizes : {std::array{std::int64_t{17}, std::int64_t{13}, longer(generator)},
-                            std::array{larger(generator), larger(generator), larger(generator)}}) {
+                            std::array{larger(generator), larger(generator), larger(generator)},
+                            std::array{std::int64_t{1}, longer(generator), larger(generator)},
+                            std::array{longer(generator), std::int64_t{1}, larger(generator)}}) {
     const auto m = sizes[0];
     const auto n = sizes[1];
     const auto k = sizes[2];
