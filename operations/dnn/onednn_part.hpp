@@ -3,6 +3,7 @@
 
 #include "operations/dnn/convolution_parts.hpp"
 #include "operations/dnn/convolution_plans.hpp"
+#include "operations/dnn/kept_objects.hpp"
 #include "operations/dnn/onednn_convolution.hpp"
 #include "operations/dnn/workspace_layout.hpp"
 
@@ -10,8 +11,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 // One part of a convolution by oneDNN.
@@ -58,6 +61,9 @@ struct filter_layout {
   return layout;
 }
 
+/// Memory by the numbers that oneDNN has for arguments.
+using primitive_arguments = std::unordered_map<int, dnnl::memory>;
+
 /// An operand that oneDNN may want in another order than the caller's.
 class conversion {
  public:
@@ -84,11 +90,19 @@ class conversion {
 
   void execute(dnnl::stream& stream, const dnnl::memory& source, const dnnl::memory& target,
                void* scratchpad) const {
-    reorder_.execute(stream, {{DNNL_ARG_FROM, source},
-                              {DNNL_ARG_TO, target},
-                              {DNNL_ARG_SCRATCHPAD,
-                               dnnl::memory(scratchpad_, stream.get_engine(), scratchpad)}});
+    const auto engine = stream.get_engine();
+    execute(stream, arguments(source, target, dnnl::memory(scratchpad_, engine, scratchpad)));
   }
+  /// @param arguments as `arguments` returns them
+  void execute(dnnl::stream& stream, const primitive_arguments& arguments) const {
+    reorder_.execute(stream, arguments);
+  }
+  [[nodiscard]] static primitive_arguments arguments(const dnnl::memory& source,
+                                                     const dnnl::memory& target,
+                                                     const dnnl::memory& scratchpad) {
+    return {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}, {DNNL_ARG_SCRATCHPAD, scratchpad}};
+  }
+  [[nodiscard]] const dnnl::memory::desc& scratchpad() const noexcept { return scratchpad_; }
 
  private:
   dnnl::memory::desc outer_;  // the caller's order
@@ -122,27 +136,78 @@ class part_primitives {
 
   /// @param operands the first elements of the part; `w` in the order `weights()`, and a bias
   void execute(const dnnl::engine& engine, const f32_operands& operands) const {
-    dnnl::stream stream(engine);
-    std::byte* const scratchpad = operands.workspace + scratchpad_position_;
-    const auto memory_at = [&](const dnnl::memory::desc& desc, const void* address) {
-      return dnnl::memory(desc, engine, const_cast<void*>(address));
-    };
-    const auto inner = [&](const conversion& c, const void* outer, std::size_t position) {
-      return memory_at(c.inner(), c.needed() ? operands.workspace + position : outer);
-    };
-    const dnnl::memory x = inner(x_, operands.x, 0);
-    const dnnl::memory y = inner(y_, operands.y, y_position_);
-    if (x_.needed()) x_.execute(stream, memory_at(x_.outer(), operands.x), x, scratchpad);
-    convolution_.execute(stream, {{DNNL_ARG_SRC, x},
-                                  {DNNL_ARG_WEIGHTS, memory_at(weights_, operands.w)},
-                                  {DNNL_ARG_BIAS, memory_at(bias_, operands.bias)},
-                                  {DNNL_ARG_DST, y},
-                                  {DNNL_ARG_SCRATCHPAD, memory_at(scratchpad_, scratchpad)}});
-    if (y_.needed()) y_.execute(stream, y, memory_at(y_.outer(), operands.y), scratchpad);
+    auto objects = kept_->take([&] { return std::make_unique<part_objects>(*this, engine); });
+    objects->set_addresses(*this, operands);
+    auto& stream = objects->stream;
+    if (x_.needed()) x_.execute(stream, objects->x);
+    convolution_.execute(stream, objects->convolution);
+    if (y_.needed()) y_.execute(stream, objects->y);
     stream.wait();
+    kept_->keep(std::move(objects));
   }
 
  private:
+  /// What an execution needs beside the primitives. Making it takes longer than a small
+  /// convolution, because oneDNN allocates each memory object several times.
+  struct part_objects {
+    part_objects(const part_primitives& part, const dnnl::engine& engine)
+        : stream(engine),
+          w(part.weights_, engine, DNNL_MEMORY_NONE),
+          bias(part.bias_, engine, DNNL_MEMORY_NONE),
+          scratchpad(part.scratchpad_, engine, DNNL_MEMORY_NONE),
+          outer_x(part.x_.outer(), engine, DNNL_MEMORY_NONE),
+          inner_x(part.x_.inner(), engine, DNNL_MEMORY_NONE),
+          outer_y(part.y_.outer(), engine, DNNL_MEMORY_NONE),
+          inner_y(part.y_.inner(), engine, DNNL_MEMORY_NONE),
+          convolution{{DNNL_ARG_SRC, inner_x},
+                      {DNNL_ARG_WEIGHTS, w},
+                      {DNNL_ARG_BIAS, bias},
+                      {DNNL_ARG_DST, inner_y},
+                      {DNNL_ARG_SCRATCHPAD, scratchpad}} {
+      if (part.x_.needed()) {
+        x_scratchpad = dnnl::memory(part.x_.scratchpad(), engine, DNNL_MEMORY_NONE);
+        x = conversion::arguments(outer_x, inner_x, x_scratchpad);
+      }
+      if (part.y_.needed()) {
+        y_scratchpad = dnnl::memory(part.y_.scratchpad(), engine, DNNL_MEMORY_NONE);
+        y = conversion::arguments(inner_y, outer_y, y_scratchpad);
+      }
+    }
+
+    void set_addresses(const part_primitives& part, const f32_operands& operands) {
+      const auto set = [](const dnnl::memory& memory, const void* address) {
+        memory.set_data_handle(const_cast<void*>(address));
+      };
+      const auto set_inner = [&](const dnnl::memory& outer, const dnnl::memory& inner,
+                                 const dnnl::memory& reorder_scratchpad, const void* address,
+                                 std::size_t position) {
+        if (!reorder_scratchpad) return set(inner, address);
+        set(outer, address);
+        set(inner, operands.workspace + position);
+        set(reorder_scratchpad, operands.workspace + part.scratchpad_position_);
+      };
+      set_inner(outer_x, inner_x, x_scratchpad, operands.x, 0);
+      set_inner(outer_y, inner_y, y_scratchpad, operands.y, part.y_position_);
+      set(w, operands.w);
+      set(bias, operands.bias);
+      set(scratchpad, operands.workspace + part.scratchpad_position_);
+    }
+
+    dnnl::stream stream;
+    dnnl::memory w;
+    dnnl::memory bias;
+    dnnl::memory scratchpad;
+    dnnl::memory outer_x;
+    dnnl::memory inner_x;
+    dnnl::memory outer_y;
+    dnnl::memory inner_y;
+    dnnl::memory x_scratchpad;  // if X is reordered
+    dnnl::memory y_scratchpad;  // likewise
+    primitive_arguments convolution;
+    primitive_arguments x;
+    primitive_arguments y;
+  };
+
   template <class Primitive, class Accepts>
   static std::optional<part_primitives> make_with(const operations::convolution_shape& key,
                                                   const part_shape& part,
@@ -228,6 +293,8 @@ class part_primitives {
   std::size_t y_position_ = 0;
   std::size_t scratchpad_position_ = 0;
   std::size_t bytes_ = 0;
+  std::unique_ptr<kept_objects<part_objects>> kept_ =
+      std::make_unique<kept_objects<part_objects>>();
 };
 
 }  // namespace sluice::host
