@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of one element and of pairs of elements.
 #include "models/element_types.hpp"
+#include "models/host_numbers.hpp"
 #include "models/operator_table.hpp"
 
 #include <sluice/operations/binary.hpp>
@@ -43,10 +44,16 @@ results import_mod(const node& n) {
                                                                   : binary_function::remainder;
   return n.add(binary{.function = function, .a = n.input(0), .b = n.input(1)});
 }
+/// Whether a power is a square, whose product takes a fraction of the time.
+bool is_square(const value& base, const value& exponent) {
+  return is_real(base.type()) && exponent.known() && exponent.size() == 1 &&
+         exponent.rank() <= base.rank() && reals_in(exponent.known()).front() == 2;
+}
 /// Base and exponent may have different types, and the result has that of the base.
 results import_power(const node& n) {
   const auto& base = n.input(0);
   const auto& exponent = n.input(1);
+  if (is_square(base, exponent)) return n.add(multiply(base, base));
   if (base.type() == exponent.type()) return n.add(power(base, exponent));
   const auto computed = is_real(base.type())       ? base.type()
                         : is_real(exponent.type()) ? element_type::f64

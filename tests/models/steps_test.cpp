@@ -70,6 +70,28 @@ TEST_P(model_steps_on, compute_what_the_program_computes) {
   for (std::size_t i = 0; i < found.size(); ++i) expect_near(found[i], expected[i]);
 }
 
+TEST_P(model_steps_on, multiply_squares) {
+  const tensor_map inputs{{"x", random_tensor({5})}};
+  const auto expect_operation = [&](float exponent, const std::vector<std::int64_t>& shape,
+                                    const char* operation) {
+    onnx_graph g(13);
+    g.input("x").output("y").constant("exponent", std::vector<float>{exponent}, shape);
+    g.node("Pow", {"x", "exponent"}, {"y"});
+    const auto parts = g.make().steps_for(specs_of(inputs));
+    ASSERT_EQ(parts.steps.size(), 1U);
+    EXPECT_EQ(parts.steps.front().operation, operation);
+    if (exponent != 2) return;
+    const auto found = run_steps(parts, inputs);
+    EXPECT_EQ(found[0].shape(), shape.size() > 1 ? extents({1, 5}) : extents({5}));
+    const auto x = inputs.at("x").values<float>();
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_FLOAT_EQ(found[0].values<float>()[i], x[i] * x[i]);
+  };
+  expect_operation(2, {}, "multiply");
+  expect_operation(2, {1}, "multiply");
+  expect_operation(2, {1, 1}, "power");
+  expect_operation(3, {}, "power");
+}
+
 TEST_P(model_steps_on, have_no_input_that_is_bound) {
   onnx_graph g;
   g.input("x").input("shape", onnx::TensorProto::INT64).output("y");
