@@ -6,7 +6,7 @@
 // Products of small matrices of f32 with the largest vectors of the processor.
 namespace sluice::host {
 
-/// The columns of a product are a multiple of this number.
+/// The columns of a panel.
 inline constexpr std::int64_t product_columns = 32;
 
 /// A row-major matrix.
@@ -16,9 +16,18 @@ struct small_matrix {
   std::int64_t row;  ///< distance of neighbouring rows, in elements
 };
 
-/// c += a · b of rows × inner and inner × columns elements.
-void add_product_f32(const small_matrix<const float>& a, const small_matrix<const float>& b,
-                     std::int64_t rows, std::int64_t inner, std::int64_t columns,
+/// The columns of a matrix in panels without gaps. A panel is row-major.
+struct column_panels {
+  const float* first;
+  std::int64_t count;
+  std::int64_t rows;  ///< of the matrix
+
+  /// The elements of a panel.
+  [[nodiscard]] constexpr std::int64_t size() const noexcept { return product_columns * rows; }
+};
+
+/// c += a · b for `rows` rows of a. An element has the same bits for any number of rows.
+void add_product_f32(const small_matrix<const float>& a, std::int64_t rows, const column_panels& b,
                      const small_matrix<float>& c);
 
 }  // namespace sluice::host

@@ -147,28 +147,33 @@ class recurrent_layer {
       return;
     }
     if constexpr (std::is_same_v<T, float>) {
-      // Rows that stay in a cache while they are multiplied with all panels.
-      const std::int64_t block = rows < 256 ? 2 * row_group : 64;
-      const work_chunks chunks(rows,
-                               static_cast<double>(call_.rows()) *
-                                   static_cast<double>(call_.input) / products_in_nanosecond,
-                               block);
-      parallel_for(chunks.count(), [&](std::int64_t chunk) {
-        std::vector<float> numbers;
-        for (auto row = chunks[chunk].begin; row < chunks[chunk].end; row += block) {
-          const auto count = std::min(block, chunks[chunk].end - row);
-          begin_rows(row, row + count);
-          add_product(x_rows(x, row, count, numbers), count, w_panels_.of(d),
-                      {gates + row * layout_.gate_leading, layout_.gate_leading});
-        }
-      });
+      std::vector<float> numbers;
+      begin_rows(0, rows);
+      multiply_input_panels(x_rows(x, rows, numbers), rows, w_panels_.of(d), gates);
     }
   }
+  void multiply_input_panels(const small_matrix<const float>& x, std::int64_t rows,
+                             const row_panels& panels, float* gates) const {
+    // Rows of X that stay in the second-level cache while they are multiplied with all panels.
+    constexpr std::int64_t block = 128;
+    const auto panel_nanoseconds =
+        static_cast<double>(std::min(block, rows) * panels.panel_size()) / products_in_nanosecond;
+    const work_chunks chunks((rows + block - 1) / block * panels.count(), panel_nanoseconds);
+    parallel_for(chunks.count(), [&](std::int64_t chunk) {
+      for (auto i = chunks[chunk].begin; i < chunks[chunk].end;) {
+        const auto row = i / panels.count() * block;
+        const auto panel = i % panels.count();
+        const auto count = std::min(chunks[chunk].end - i, panels.count() - panel);
+        add_product(
+            {x.first + row * x.row, x.row}, std::min(block, rows - row), panels.range(panel, count),
+            {gates + row * layout_.gate_leading + panel * product_columns, layout_.gate_leading});
+        i += count;
+      }
+    });
+  }
   /// Rows of X as f32.
-  [[nodiscard]] small_matrix<const float> x_rows(const std::byte* x, std::int64_t first,
-                                                 std::int64_t count,
+  [[nodiscard]] small_matrix<const float> x_rows(const std::byte* x, std::int64_t count,
                                                  std::vector<float>& numbers) const {
-    x += first * call_.x_leading * bytes_of(call_.type);
     if (call_.type == storage::f32) return {reinterpret_cast<const float*>(x), call_.x_leading};
     numbers.resize(static_cast<std::size_t>(count * call_.input));
     for (std::int64_t i = 0; i < count; ++i) {

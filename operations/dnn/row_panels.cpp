@@ -72,10 +72,7 @@ void pack_rows(operations::storage type, const void* elements,
 
 void add_product(const small_matrix<const float>& a, std::int64_t count, const row_panels& panels,
                  const small_matrix<float>& c) {
-  for (std::int64_t p = 0; p < panels.count(); ++p) {
-    add_product_f32(a, {panels.first + p * panels.panel_size(), product_columns}, count,
-                    panels.columns, product_columns, {c.first + p * product_columns, c.row});
-  }
+  add_product_f32(a, count, {panels.first, panels.count(), panels.columns}, c);
 }
 
 }  // namespace sluice::host

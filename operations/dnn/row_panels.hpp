@@ -5,6 +5,7 @@
 #include "operations/dnn/product_loops.hpp"
 #include "operations/elementwise/storage.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sluice::host {
@@ -24,6 +25,13 @@ struct row_panels {
   /// The elements of a panel.
   [[nodiscard]] std::int64_t panel_size() const noexcept { return product_columns * columns; }
   [[nodiscard]] std::int64_t size() const noexcept { return width(rows) * columns; }
+  /// Some of the panels.
+  [[nodiscard]] row_panels range(std::int64_t first_panel,
+                                 std::int64_t panel_count) const noexcept {
+    const auto first_row = first_panel * product_columns;
+    return {first + first_panel * panel_size(),
+            std::min(panel_count * product_columns, rows - first_row), columns};
+  }
 };
 
 /// Copies the rows of a matrix from `first_row` on, whose elements are of a real type.
