@@ -185,10 +185,10 @@ class session {
                    completion_strategy completion = completion_strategy::polled,
                    std::size_t lanes = 1, std::size_t high_priority_lanes = 0)
       : session(std::move(device),
-                // A convolution has up to 17 commands.
+                // A convolution with a residual has up to 18 commands.
                 device_service_options{.completion = completion,
                                        .max_in_flight = max_in_flight,
-                                       .max_commands = 17 * max_in_flight,
+                                       .max_commands = 18 * max_in_flight,
                                        .lanes_per_actor = lanes,
                                        .high_priority_lanes = high_priority_lanes}) {}
   session(std::shared_ptr<sluice::device> device, device_service_options options)
