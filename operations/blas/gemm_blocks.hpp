@@ -80,8 +80,10 @@ struct result_blocks {
   template <class T>
   static result_blocks of(const gemm_call& call) noexcept {
     // OpenBLAS reorders the operands of each block anew, so smaller blocks are slower: these by up
-    // to 4 %. With a vector it reads each element of the matrix once, in any block.
-    const double enough_products = is_vector_product(call) ? 1 << 19 : 1 << 23;
+    // to 4 %. Its products of a matrix and a vector of real numbers read each element of the matrix
+    // once, in any block.
+    const bool is_vector = is_vector_product(call) && std::is_floating_point_v<T>;
+    const double enough_products = is_vector ? 1 << 19 : 1 << 23;
     constexpr std::int64_t narrow = 128;
     constexpr std::int64_t low = 256;
     const double products_of_element = static_cast<double>(call.k) * cost_of_product<T>;

@@ -35,6 +35,8 @@ template <std::int64_t Step, class D>
 HWY_INLINE hn::Vec<D> largest_of_windows(D d, const float* x, const host::f32_rows& rows,
                                          std::int64_t window) {
   auto largest = load_taps<Step>(d, x);
+  // A NaN becomes the one of a comparison.
+  if (Step == 1 && window == 1 && rows.rows == 1) largest = extremum<true>(d, largest, largest);
   for (std::int64_t tap = Step; tap < window; tap += Step) {
     largest = extremum<true>(d, load_taps<Step>(d, x + tap), largest);
   }

@@ -147,9 +147,21 @@ class recurrent_layer {
       return;
     }
     if constexpr (std::is_same_v<T, float>) {
+      // Rows of 16 bits are converted to 1 MiB of f32 at a time.
+      constexpr std::int64_t most_numbers = 1 << 18;
+      constexpr std::int64_t least_rows = 128;
+      const bool is_converted = call_.type != storage::f32;
+      const auto block =
+          is_converted ? std::max(most_numbers / std::max<std::int64_t>(call_.input, 1), least_rows)
+                       : rows;
       std::vector<float> numbers;
       begin_rows(0, rows);
-      multiply_input_panels(x_rows(x, rows, numbers), rows, w_panels_.of(d), gates);
+      for (std::int64_t row = 0; row < rows; row += block) {
+        const auto count = std::min(block, rows - row);
+        const auto* const first = x + row * call_.x_leading * bytes_of(call_.type);
+        multiply_input_panels(x_rows(first, count, numbers), count, w_panels_.of(d),
+                              gates + row * layout_.gate_leading);
+      }
     }
   }
   void multiply_input_panels(const small_matrix<const float>& x, std::int64_t rows,

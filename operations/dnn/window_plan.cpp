@@ -267,6 +267,13 @@ std::shared_ptr<const convolution_plan> make_window_plan(const convolution_shape
       static_cast<double>(most_elements)) {
     return nullptr;
   }
+  // A row of Y is computed by one thread, and oneDNN's are divided.
+  constexpr double most_products = 1 << 25;
+  const auto filters = static_cast<double>(key.k / key.groups);
+  if (filters * static_cast<double>(key.filter()) * static_cast<double>(key.output[2]) >
+      most_products) {
+    return nullptr;
+  }
   auto plan = std::make_shared<window_plan>(key);
   return plan->workspace_bytes() <= workspace_limit(key) ? plan : nullptr;
 }

@@ -41,8 +41,9 @@ void copy_bytes(const operations::concatenate_call& call,
   if (is_streamed(size)) finish_streams();
 }
 
-/// The bytes of the elements if each piece of a row is one element of the same size; otherwise 0.
-std::int64_t bytes_of_single_elements(const operations::concatenate_call& call) noexcept {
+/// The bytes of a piece of a row if all pieces have the same size, which is that of a number;
+/// otherwise 0.
+std::int64_t bytes_of_small_pieces(const operations::concatenate_call& call) noexcept {
   const auto bytes = call.piece_bytes[0];
   const auto* const first = call.piece_bytes.data();
   const bool are_equal =
@@ -50,8 +51,9 @@ std::int64_t bytes_of_single_elements(const operations::concatenate_call& call) 
   return are_equal && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) ? bytes : 0;
 }
 
-/// Copies the rows from `begin` to `end`, whose pieces are single elements.
-template <class Bits>
+/// Copies the rows from `begin` to `end`, whose pieces have `Bytes` bytes. The pieces need not be
+/// aligned.
+template <std::size_t Bytes>
 void interleave(const operations::concatenate_call& call,
                 const operations::concatenate_addresses& addresses, std::int64_t begin,
                 std::int64_t end) {
@@ -60,9 +62,12 @@ void interleave(const operations::concatenate_call& call,
   for (; begin < end; begin += block) {
     const auto rows = std::min(block, end - begin);
     for (int piece = 0; piece < call.pieces; ++piece) {
-      const Bits* const x = static_cast<const Bits*>(addresses.x[piece]) + begin;
-      Bits* const y = static_cast<Bits*>(addresses.y) + begin * call.pieces + piece;
-      for (std::int64_t row = 0; row < rows; ++row) y[row * call.pieces] = x[row];
+      constexpr auto distance = static_cast<std::int64_t>(Bytes);
+      const auto* x = static_cast<const std::byte*>(addresses.x[piece]) + begin * distance;
+      auto* y = static_cast<std::byte*>(addresses.y) + (begin * call.pieces + piece) * distance;
+      for (std::int64_t row = 0; row < rows; ++row, x += distance, y += call.row_bytes) {
+        std::memcpy(y, x, Bytes);
+      }
     }
   }
 }
@@ -71,13 +76,13 @@ void interleave(const operations::concatenate_call& call,
                 std::int64_t begin, std::int64_t end) {
   switch (bytes) {
     case 1:
-      return interleave<std::uint8_t>(call, addresses, begin, end);
+      return interleave<1>(call, addresses, begin, end);
     case 2:
-      return interleave<std::uint16_t>(call, addresses, begin, end);
+      return interleave<2>(call, addresses, begin, end);
     case 4:
-      return interleave<std::uint32_t>(call, addresses, begin, end);
+      return interleave<4>(call, addresses, begin, end);
     default:
-      return interleave<std::uint64_t>(call, addresses, begin, end);
+      return interleave<8>(call, addresses, begin, end);
   }
 }
 
@@ -87,7 +92,7 @@ void compute_concatenate(const operations::concatenate_call& call,
                          const operations::concatenate_addresses& addresses) {
   constexpr double nanoseconds_of_byte = 0.1;
   constexpr std::int64_t page = 4096;
-  if (const auto bytes = bytes_of_single_elements(call); bytes != 0) {
+  if (const auto bytes = bytes_of_small_pieces(call); bytes != 0) {
     constexpr double nanoseconds_of_element = 0.5;
     const work_chunks chunks(call.rows, nanoseconds_of_element * call.pieces, page);
     return parallel_for(chunks.count(), [&](std::int64_t i) {

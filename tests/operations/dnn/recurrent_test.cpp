@@ -48,6 +48,8 @@ TEST_P(recurrent_operation, of_several_chunks) {
                     is_host ? recurrent_shape{90, 103, 1, 4} : recurrent_shape{2100, 1031, 1, 4},
                     false);
   expect_layer<gru>(element_type::f32, {150, 31, 3, 30}, false);
+  // The host converts 128 rows of so many numbers at a time.
+  expect_layer<lstm>(element_type::f16, {47, 3, 2100, 4}, false);
 }
 
 TEST_P(recurrent_operation, of_no_steps_and_no_inputs) {

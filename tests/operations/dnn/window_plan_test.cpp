@@ -51,6 +51,11 @@ TEST_P(few_filters, windows_beyond_the_image) {
   expect_right({.x = {2, 1, 3, 200}, .w = {5, 1, 1, 2}, .geometry = {.stride = {.h = 2, .w = 7}}});
 }
 
+/// One row of the result has more products than a thread shall compute.
+TEST_P(few_filters, long_signals) {
+  expect_right({.x = {1, 1, 1, 160'000}, .w = {8, 1, 1, 400}, .geometry = {.stride = {.w = 15}}});
+}
+
 TEST_P(few_filters, filters_that_lie_channels_last) {
   expect_right({.x = {2, 6, 9, 33}, .w = {7, 6, 3, 3}, .has_bias = true},
                {.w_order = channels_last(4)});

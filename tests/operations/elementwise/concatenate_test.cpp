@@ -95,12 +95,16 @@ TEST_P(concatenations, copy_large_and_aligned_rows) {
       0, false);
 }
 
-TEST_P(concatenations, interleave_single_elements) {
+// Pieces of several elements are not aligned to their size.
+TEST_P(concatenations, interleave_small_pieces) {
   for (const auto type :
        {element_type::u8, element_type::bf16, element_type::f32, element_type::f64}) {
     for (const std::int64_t rows : {1, 77, 100'003}) {
+      const auto columns = std::int64_t{1} << between(0, 2);
       std::vector<elements> x;
-      for (auto i = between(2, 9); i > 0; --i) x.push_back(make_contiguous(type, {rows, 1}));
+      for (auto i = between(2, 9); i > 0; --i) {
+        x.push_back(make_contiguous(type, {rows, columns}, drawn::numbers, coin() ? 1 : 0));
+      }
       expect_concatenation(x, 1, false);
     }
   }

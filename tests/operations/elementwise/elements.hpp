@@ -137,8 +137,9 @@ class elementwise_test : public executor_test {
   elements make(element_type type, const extents& shape, drawn how = drawn::numbers) {
     return {runtime(), stream(), generator_, type, random_layout(shape), how};
   }
-  elements make_contiguous(element_type type, const extents& shape, drawn how = drawn::numbers) {
-    return {runtime(), stream(), generator_, type, {.shape = shape}, how};
+  elements make_contiguous(element_type type, const extents& shape, drawn how = drawn::numbers,
+                           std::size_t offset = 0) {
+    return {runtime(), stream(), generator_, type, {.shape = shape, .offset = offset}, how};
   }
   /// A shape with up to `rank` dimensions and few elements; sometimes none.
   extents random_shape(std::size_t least_rank = 0, std::size_t most_rank = 8) {
