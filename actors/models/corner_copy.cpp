@@ -2,12 +2,10 @@
 #include "actors/models/corner_copy.hpp"
 
 #include <sluice/runtime/element_type.hpp>
-#include <sluice/runtime/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 namespace sluice::detail {
 namespace {
@@ -49,16 +47,6 @@ void copy_corner(const host_tensor& source, host_tensor& target, const extents& 
               static_cast<std::byte*>(target.data().get()), shape, 0);
 }
 
-/// The shapes come from the source of a model, and the tensors from its program.
-void require_part(const extents& part, const extents& whole) {
-  bool is_part = part.size() == whole.size();
-  for (std::size_t i = 0; is_part && i < part.size(); ++i) is_part = part[i] <= whole[i];
-  if (is_part) return;
-  throw error(errc::library_failure, "the source states results of the shape " + to_string(part) +
-                                         " for padded inputs, but those of its program have " +
-                                         to_string(whole));
-}
-
 }  // namespace
 
 host_tensor padded_to(const host_tensor& x, const extents& shape) {
@@ -80,7 +68,6 @@ bool is_contiguous(const extents& part, const extents& whole) noexcept {
 }
 
 tensor cut_to(const tensor& x, const extents& shape) {
-  require_part(shape, x.shape());
   auto result = x;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (result.shape()[i] != shape[i]) result = result.slice(i, 0, shape[i]);
@@ -89,7 +76,6 @@ tensor cut_to(const tensor& x, const extents& shape) {
 }
 
 host_tensor cut_to(const host_tensor& x, const extents& shape) {
-  require_part(shape, x.shape());
   if (x.shape() == shape) return x;
   if (is_contiguous(shape, x.shape())) {
     std::int64_t count = 1;

@@ -17,7 +17,6 @@ namespace sluice::detail {
 
 /// The first elements of a tensor along each dimension; itself if it has this shape. The elements
 /// of a `tensor` are shared. Those of a `host_tensor` are copied unless they lie together.
-/// @throws error `library_failure` if the tensor has another rank or is smaller
 /// @throws std::bad_alloc if there is no memory
 ///@{
 [[nodiscard]] tensor cut_to(const tensor& x, const extents& shape);

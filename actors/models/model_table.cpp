@@ -133,12 +133,7 @@ void model_table::require_open() const {
 model_description model_table::load(const load_model& request) {
   if (request.name.empty()) throw invalid_argument("name", "is empty");
   if (request.max_programs == 0) throw invalid_argument("max_programs", "is 0");
-  auto waiting = waiting_count_of(request.name);
-  auto model = std::make_shared<served_model>(
-      served_model{.name = request.name,
-                   .source = {request.source, request.options, request.buckets},
-                   .programs = program_cache(request.max_programs),
-                   .waiting = std::move(waiting)});
+  auto model = std::make_shared<served_model>(request, waiting_count_of(request.name));
   auto description = description_of(*model);
   models_.insert_or_assign(model->name, std::move(model));
   return description;

@@ -5,15 +5,24 @@
 #include "actors/models/served_source.hpp"
 #include "actors/models/waiting_count.hpp"
 
+#include <sluice/actors/models.hpp>
 #include <sluice/envelope/planner.hpp>
 
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace sluice::detail {
 
 /// A model that has or had a name. Requests that wait for one of its programs keep it.
 struct served_model {
+  /// @throws error as `load_model` states
+  served_model(const load_model& request, std::shared_ptr<waiting_count> waiting_requests)
+      : name(request.name),
+        source(request.source, request.options, request.buckets),
+        programs(request.max_programs),
+        waiting(std::move(waiting_requests)) {}
+
   const std::string name;
   const served_source source;
   program_cache programs;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/models/served_source.hpp"
 
+#include "operations/seam.hpp"
+
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/error.hpp>
@@ -58,6 +60,31 @@ void require_names(const std::string& kind, const std::vector<std::string>& name
   }
 }
 
+/// @throws error `library_failure` unless the results that the source states are those of the
+/// program
+/// @throws error what a step refuses
+void require_results(const model_program& made, const std::vector<tensor_spec>& inputs) {
+  const auto& graph = *made.program.graph();
+  graph.require_counts(inputs.size(), 0);
+  const auto run =
+      graph.infer(inputs, {}, std::vector<operations::given_output>(made.outputs.size()));
+  if (made.results.size() != made.outputs.size()) {
+    throw error(errc::library_failure, "the source states " + std::to_string(made.results.size()) +
+                                           " results of a program that has " +
+                                           std::to_string(made.outputs.size()));
+  }
+  for (std::uint32_t i = 0; i < made.outputs.size(); ++i) {
+    const auto found = operations::spec_of_output(graph, *run.shared, i);
+    const auto& stated = made.results[i];
+    if (found.type == stated.type && found.shape == stated.shape) continue;
+    throw error(errc::library_failure,
+                displayed_name(made.outputs[i]) + ": the source states a result of " +
+                    std::string(to_string(stated.type)) + to_string(stated.shape) +
+                    ", but the program has one of " + std::string(to_string(found.type)) +
+                    to_string(found.shape));
+  }
+}
+
 }  // namespace
 
 std::string displayed_name(std::string_view name) {
@@ -105,7 +132,8 @@ std::vector<run_input> served_source::order_inputs(
 }
 
 program_key served_source::key_of(const std::vector<run_input>& inputs, result_bits bits) const {
-  if (bits == result_bits::as_if_alone) return program_key(inputs);
+  const bool rounds = states_results_.load(std::memory_order_relaxed);
+  if (bits == result_bits::as_if_alone || !rounds) return program_key(inputs);
   return program_key(inputs, rounding_.round(inputs));
 }
 
@@ -158,7 +186,7 @@ program_outcome served_source::make_program(const program_key& key) const noexce
       }
     }
     try {
-      outcome = outcome_of(source_->program_for(specs, values, options_));
+      outcome = outcome_of(source_->program_for(specs, values, options_), key);
       if (key.is_rounded()) outcome.what = program();
     } catch (const unbound_inputs& e) {
       outcome.unbound_inputs = numbers_of_unbound(e.names());
@@ -185,7 +213,7 @@ std::vector<std::size_t> served_source::numbers_of_unbound(
   return numbers;
 }
 
-program_outcome served_source::outcome_of(const model_program& made) const {
+program_outcome served_source::outcome_of(const model_program& made, const program_key& key) const {
   if (!made.program) throw error(errc::library_failure, "the source returned no program");
   require_names("input", made.inputs, made.program.inputs());
   require_names("output", made.outputs, made.program.outputs());
@@ -205,12 +233,19 @@ program_outcome served_source::outcome_of(const model_program& made) const {
       throw error(errc::library_failure,
                   displayed_name(output.name) + ": the program has no such output");
     }
-    const auto number = static_cast<std::size_t>(found - made.outputs.begin());
-    outcome.outputs.push_back(static_cast<std::uint32_t>(number));
-    if (made.results.size() == made.outputs.size()) {
-      outcome.results.push_back(made.results[number]);
-    }
+    outcome.outputs.push_back(static_cast<std::uint32_t>(found - made.outputs.begin()));
   }
+  if (made.results.empty()) {
+    states_results_.store(false, std::memory_order_relaxed);
+    return outcome;
+  }
+  std::vector<tensor_spec> inputs;
+  for (const auto number : outcome.inputs) {
+    const auto& input = key.inputs()[number];
+    inputs.push_back(tensor_spec::row_major(input.type, input.shape));
+  }
+  require_results(made, inputs);
+  for (const auto number : outcome.outputs) outcome.results.push_back(made.results[number]);
   return outcome;
 }
 

@@ -9,6 +9,7 @@
 #include <sluice/operations/request_options.hpp>
 #include <sluice/operations/run.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -57,8 +58,8 @@ class served_source {
   using numbers_by_name = std::unordered_map<std::string_view, std::size_t>;
 
   /// @throws error `library_failure` if the program does not have the inputs and outputs that the
-  /// source states
-  [[nodiscard]] program_outcome outcome_of(const model_program& made) const;
+  /// source states, or other results for inputs with the shapes of `key`
+  [[nodiscard]] program_outcome outcome_of(const model_program& made, const program_key& key) const;
   /// The inputs that must be bound, each once.
   /// @throws error `library_failure` if the model has no such input
   [[nodiscard]] std::vector<std::size_t> numbers_of_unbound(
@@ -72,6 +73,7 @@ class served_source {
   const numbers_by_name inputs_;
   const numbers_by_name outputs_;
   const extent_rounding rounding_;
+  mutable std::atomic<bool> states_results_{true};  ///< as far as is known
 };
 
 }  // namespace sluice::detail

@@ -46,20 +46,23 @@ struct load_model {
   std::shared_ptr<const model_source> source{};  ///< required
   model_options options{};                       ///< of its programs
   /// The largest number of programs that are kept for later requests. There is one for each set of
-  /// types and shapes of inputs, and of values of inputs that must be known. That which was used
-  /// the longest time ago is dropped. On a device, each program in use has a copy of the constants
-  /// of the model. The reasons why there is no program are kept, too, at most as many. So are
-  /// outcomes that name inputs whose values must be known, at most 16 or as many, and the shapes of
-  /// the results of padded requests, at most 1024 or as many.
+  /// types and shapes of inputs, and of values of inputs that must be known. If there are more, the
+  /// one that was used the longest time ago is dropped. The programs of a model share its large
+  /// constants. The executables of programs are kept by the program actor, as far as
+  /// `executor_options::max_plan_bytes` has room; it makes the others again.
+  ///
+  /// Reasons why there is no program are kept, too, at most as many. So are, at most 16 or as many,
+  /// the names of inputs that must be known, and, at most 1024 or as many, the shapes of results of
+  /// padded requests.
   std::size_t max_programs = 32;
   /// Extents that are rounded up, so that requests of many lengths share few programs and batches.
   /// The caller states that this is harmless for the model.
   ///
   ///     .buckets = {{.symbol = "width", .extents = {64, 128, 256, 512}}}
   ///
-  /// Zeros are added behind the elements of such an input, and each result is cut to the shape that
-  /// it has for the inputs as they are. The elements that remain must not depend on the zeros. They
-  /// do in a maximum over all elements, and not in one over the elements of a frame.
+  /// Zeros of the type of the input are added behind its elements, and each result is cut to the
+  /// shape that it has for the inputs as they are. The elements that remain must not depend on the
+  /// zeros. They do in a maximum over all elements, and not in one over the elements of a frame.
   ///
   /// A request is computed with its own shapes if
   ///
@@ -67,9 +70,10 @@ struct load_model {
   /// * an input with such a dimension is on the device or bound by value,
   /// * the padded inputs have more than 64 MiB,
   /// * the inputs that are bound by value have more than 4 KiB,
-  /// * results in host memory with more than 4 MiB do not lie together in those of the padded
-  ///   inputs, as they do if they are cut along the first dimension that is not 1,
-  /// * the model does not take the rounded shapes, or has a smaller result for them, or
+  /// * more than 4 MiB of results for host memory would be copied: those that are not cut along
+  ///   their first dimension of more than one element,
+  /// * the model does not take the rounded shapes, or a result for them is smaller,
+  /// * the source does not state `model_program::results`, or
   /// * it asks for `result_bits::as_if_alone`.
   std::vector<extent_buckets> buckets{};
 };

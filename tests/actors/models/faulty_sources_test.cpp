@@ -76,6 +76,24 @@ class faulty_sources : public waiting_model_requests {
   }
 };
 
+TEST_F(faulty_sources, state_other_results) {
+  const auto expect = [&](const std::string& words, std::vector<tensor_spec> results) {
+    expect_failures(words, {"y"},
+                    {.program = program_of(1),
+                     .inputs = {"x"},
+                     .outputs = {"y"},
+                     .results = std::move(results)});
+  };
+  const auto of = [](element_type type, const extents& shape) {
+    return tensor_spec::row_major(type, shape);
+  };
+  expect("\"y\": the source states a result of f32[2], but the program has one of f32[3]",
+         {of(element_type::f32, {2})});
+  expect("states a result of f16[3]", {of(element_type::f16, {3})});
+  expect("states 2 results of a program that has 1",
+         {of(element_type::f32, {3}), of(element_type::f32, {3})});
+}
+
 TEST_F(faulty_sources, have_no_program) {
   expect_failures("no program", {"y"}, {.inputs = {"x"}, .outputs = {"y"}});
   expect_failures("no program", {"y"}, model_program{});
