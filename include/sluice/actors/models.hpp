@@ -34,13 +34,13 @@ struct extent_buckets {
 ///     load_model{.name = "classifier",
 ///                .source = std::make_shared<model>(model::open("classifier.onnx"))}
 ///
-/// A model that has this name already is replaced. Its requests end with it, also those that still
-/// wait for a program; later ones run the new model. The requests of both that wait count together,
-/// see `model_actor`. No program is made yet. Errors:
-/// `invalid_argument` (no name, no source, a source without outputs or with two inputs or outputs
-/// of one name, no place for a program, `max_in_batch` exceeds 128, or `buckets` that name no
-/// dimension, one twice or one with a fixed extent, or whose extents do not ascend from 1 on),
-/// `overloaded` (too many messages of the sender wait in front of the actor).
+/// A model that has this name already is replaced. It answers the requests that it has got, also
+/// those that still wait for a program; later ones run the new model. The requests of both that
+/// wait count together, see `model_actor`. No program is made yet. Errors: `invalid_argument` (no
+/// name, no source, a source without outputs or with two inputs or outputs of one name, no place
+/// for a program, `max_in_batch` exceeds 128, or `buckets` that name no dimension, one twice or one
+/// with a fixed extent, or whose extents do not ascend from 1 on), `overloaded` (too many messages
+/// of the sender wait in front of the actor).
 struct load_model {
   std::string name{};                            ///< required
   std::shared_ptr<const model_source> source{};  ///< required

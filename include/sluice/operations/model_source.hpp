@@ -82,7 +82,7 @@ struct model_program {
   /// Properties of the outputs. Requests share programs only if they are stated; see
   /// `load_model::buckets`.
   std::vector<tensor_spec> results{};
-  model_cost cost{};                   ///< of one run
+  model_cost cost{};  ///< of one run
   /// What has been optimised, in order.
   std::vector<model_optimization> optimizations{};
   /// Where the parts of the requests of a batch lie in the inputs and outputs, as `find_batch_axes`
