@@ -57,12 +57,19 @@ host_tensor padded_to(const host_tensor& x, const extents& shape) {
   return result;
 }
 
-bool is_contiguous(const extents& part, const extents& whole) noexcept {
+bool are_shared(const extents& part, const extents& whole) noexcept {
+  // A client that keeps a result keeps all of the memory.
+  constexpr std::int64_t least_share = 4;
+  std::int64_t factor = 1;
   // Behind the first dimension with several indices, all are whole.
   bool has_indices = false;
   for (std::size_t i = 0; i < part.size(); ++i) {
-    if (has_indices && part[i] != whole[i]) return false;
+    if (part[i] != whole[i]) {
+      if (has_indices || part[i] == 0) return false;
+      factor *= whole[i] / part[i];
+    }
     has_indices = has_indices || part[i] != 1;
+    if (factor > least_share) return false;
   }
   return true;
 }
@@ -77,7 +84,7 @@ tensor cut_to(const tensor& x, const extents& shape) {
 
 host_tensor cut_to(const host_tensor& x, const extents& shape) {
   if (x.shape() == shape) return x;
-  if (is_contiguous(shape, x.shape())) {
+  if (are_shared(shape, x.shape())) {
     std::int64_t count = 1;
     for (const auto extent : shape) count *= extent;
     return x.reshape({static_cast<std::int64_t>(x.size())}).first(count).reshape(shape);

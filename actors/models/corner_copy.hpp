@@ -12,11 +12,12 @@ namespace sluice::detail {
 /// @throws std::bad_alloc if there is no memory
 [[nodiscard]] host_tensor padded_to(const host_tensor& x, const extents& shape);
 
-/// Whether the first elements along each dimension of a tensor with the shape `whole` lie together.
-[[nodiscard]] bool is_contiguous(const extents& part, const extents& whole) noexcept;
+/// Whether the first elements along each dimension of a host tensor `whole` are shared by `cut_to`:
+/// they lie together, and are not a small part of it.
+[[nodiscard]] bool are_shared(const extents& part, const extents& whole) noexcept;
 
 /// The first elements of a tensor along each dimension; itself if it has this shape. The elements
-/// of a `tensor` are shared. Those of a `host_tensor` are copied unless they lie together.
+/// of a `tensor` are shared. Those of a `host_tensor` are copied unless `are_shared`.
 /// @throws std::bad_alloc if there is no memory
 ///@{
 [[nodiscard]] tensor cut_to(const tensor& x, const extents& shape);

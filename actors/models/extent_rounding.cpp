@@ -16,6 +16,10 @@ namespace {
 
 // The inputs of a request that are padded have at most so many bytes: the actor copies them.
 constexpr std::size_t max_padded_bytes = std::size_t{64} << 20U;
+// A small request becomes at most so large, and another one so many times as large: requests that
+// are padded pass the limits of those that wait with their own size.
+constexpr std::size_t max_small_bytes = std::size_t{1} << 20U;
+constexpr std::size_t max_factor = 4;
 
 void require_ascending(const std::vector<std::int64_t>& extents) {
   std::int64_t last = 0;
@@ -126,12 +130,15 @@ std::vector<extents> extent_rounding::round(const std::vector<run_input>& inputs
     shape[dimension.axis] = *extent;
   }
   std::size_t sum = 0;
+  std::size_t own_sum = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (std::ranges::find(dimensions_, i, &rounded_dimension::input) == dimensions_.end()) continue;
     const auto bytes = bytes_of(inputs[i].type(), shapes[i]);
     if (!bytes || *bytes > max_padded_bytes - sum) return {};
     sum += *bytes;
+    own_sum += inputs[i].on_host().bytes();
   }
+  if (sum > max_small_bytes && sum / max_factor > own_sum) return {};
   return shapes;
 }
 

@@ -24,7 +24,8 @@ class extent_rounding {
 
   /// The shapes that the inputs of a request are padded to, in order, which may be their own. None
   /// if the request has a program for its own shapes: if an extent is 0 or larger than all buckets,
-  /// or an input with such a dimension is large or not in host memory.
+  /// an input with such a dimension is not in host memory, or the padded inputs are large or much
+  /// larger than the inputs.
   /// @throws std::bad_alloc if there is no memory
   [[nodiscard]] std::vector<extents> round(const std::vector<run_input>& inputs) const;
 

@@ -79,7 +79,7 @@ template <class Run>
     for (std::size_t axis = 0; axis < whole.size(); ++axis) {
       if (part[axis] > whole[axis]) return false;
     }
-    if (!is_contiguous(part, whole)) copied_bytes += results[i].bytes();
+    if (!are_shared(part, whole)) copied_bytes += results[i].bytes();
   }
   return !request.to_host || copied_bytes <= max_copied_bytes;
 }

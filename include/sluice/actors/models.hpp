@@ -61,17 +61,20 @@ struct load_model {
   ///     .buckets = {{.symbol = "width", .extents = {64, 128, 256, 512}}}
   ///
   /// Zeros of the type of the input are added behind its elements, and each result is cut to the
-  /// shape that it has for the inputs as they are. The elements that remain must not depend on the
-  /// zeros. They do in a maximum over all elements, and not in one over the elements of a frame.
+  /// shape that it has for the inputs as they are: its first elements along each dimension remain.
+  /// They must be the elements of the result without the zeros. So they must not depend on the
+  /// zeros, as the maximum over all elements does. And no dimension of a result may join a rounded
+  /// one with others in front of it, as a `Reshape` of (batch, length, 8) to (batch * length, 8)
+  /// does unless batch is 1.
   ///
   /// A request is computed with its own shapes if
   ///
   /// * an extent is 0 or greater than all buckets,
   /// * an input with such a dimension is on the device or bound by value,
-  /// * the padded inputs have more than 64 MiB,
+  /// * the padded inputs have more than 64 MiB, or more than 1 MiB and four times their own size,
   /// * the inputs that are bound by value have more than 4 KiB,
-  /// * more than 4 MiB of results for host memory would be copied: those that are not cut along
-  ///   their first dimension of more than one element,
+  /// * more than 4 MiB of results for host memory would be copied: those that are less than a
+  ///   quarter of the padded ones, or are not cut along their first dimension of several elements,
   /// * the model does not take the rounded shapes, or a result for them is smaller,
   /// * the source does not state `model_program::results`, or
   /// * it asks for `result_bits::as_if_alone`.

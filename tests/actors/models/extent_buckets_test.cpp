@@ -76,14 +76,27 @@ TEST(extent_rounding, leaves_large_inputs_as_they_are) {
   constexpr std::int64_t most = std::int64_t{16} << 20U;  // elements of 64 MiB
   const extent_rounding rounding({{.input = "tokens", .axis = 1, .extents = {most, most + 1}}},
                                  two_inputs);
-  EXPECT_EQ(rounding.round({input_of({1, 5}), input_of({5, 3})}).at(0), (extents{1, most}));
-  EXPECT_TRUE(rounding.round({input_of({2, 5}), input_of({5, 3})}).empty());
+  EXPECT_EQ(rounding.round({input_of({1, most / 2}), input_of({5, 3})}).at(0), (extents{1, most}));
+  EXPECT_TRUE(rounding.round({input_of({2, most / 2}), input_of({5, 3})}).empty());
   EXPECT_TRUE(rounding.round({input_of({1, most + 1}), input_of({5, 3})}).empty());
   // An input with two such dimensions counts once.
   const extent_rounding both(
       {{.symbol = "batch", .extents = {4}}, {.input = "tokens", .axis = 1, .extents = {most / 4}}},
       two_inputs);
-  EXPECT_EQ(both.round({input_of({3, 5}), input_of({5, 3})}).at(0), (extents{4, most / 4}));
+  EXPECT_EQ(both.round({input_of({3, most / 8}), input_of({5, 3})}).at(0), (extents{4, most / 4}));
+}
+
+// Many small requests would take much memory.
+TEST(extent_rounding, makes_no_small_inputs_large) {
+  constexpr std::int64_t mebibyte = std::int64_t{1} << 18U;  // elements
+  const auto is_rounded = [](std::int64_t from, std::int64_t to) {
+    const extent_rounding rounding({{.input = "tokens", .axis = 1, .extents = {to}}}, two_inputs);
+    return !rounding.round({input_of({1, from}), input_of({5, 3})}).empty();
+  };
+  EXPECT_TRUE(is_rounded(1, mebibyte));
+  EXPECT_FALSE(is_rounded(1, mebibyte + 4));
+  EXPECT_TRUE(is_rounded(mebibyte, 4 * mebibyte));
+  EXPECT_FALSE(is_rounded(mebibyte - 1, 4 * mebibyte));
 }
 
 class bucketed_models : public session_test {
@@ -163,16 +176,16 @@ TEST_P(bucketed_models, cut_results_that_are_shorter_than_inputs) {
 // A completion thread copies results that do not lie together.
 TEST_P(bucketed_models, copy_no_large_results) {
   const auto source = std::make_shared<scripted_source>(2.0F);
-  load("scale", source, {{.input = "x", .axis = 1, .extents = {1'000'000}}});
+  load("scale", source, {{.input = "x", .axis = 1, .extents = {500'000}}});
   const auto count = [&](const extents& shape) {
     const auto x = numbers(shape);
     EXPECT_EQ(results("scale", x)[0].shape(), shape);
     return source->begun(shape);
   };
-  EXPECT_EQ(count({1, 900'000}), 1);  // for the shapes of its results
+  EXPECT_EQ(count({1, 450'000}), 1);  // for the shapes of its results
   EXPECT_EQ(count({2, 200'000}), 1);
   EXPECT_EQ(programs("scale"), 2U);
-  EXPECT_EQ(count({2, 700'000}), 2);  // and for its program
+  EXPECT_EQ(count({2, 400'000}), 2);  // and for its program
   EXPECT_EQ(programs("scale"), 3U);
 }
 
