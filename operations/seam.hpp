@@ -4,7 +4,6 @@
 // All private headers of the operations that the layers above use. Not installed.
 
 #include "operations/program/program_graph.hpp"
-#include "operations/program/program_inference.hpp"
 #include "operations/program/value_specs.hpp"
 #include "operations/transfer/fixed_elements.hpp"
 #include "operations/workspace.hpp"
