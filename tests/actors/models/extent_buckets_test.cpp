@@ -272,8 +272,7 @@ TEST_P(bucketed_models, compute_requests_with_their_own_shapes_if_results_are_no
 
 TEST_P(bucketed_models, bind_inputs_that_must_be_known) {
   const auto source = std::make_shared<scripted_source>(std::nullopt);
-  load("scale", source,
-       {{.input = "x", .axis = 0, .extents = {8}}, {.input = "factor", .axis = 0, .extents = {1}}});
+  load("scale", source, {{.input = "x", .axis = 0, .extents = {8}}});
   const auto found = [&](std::int64_t extent, float factor) {
     const auto x = numbers({extent});
     const auto y = s().ask<host_tensors>(
@@ -289,17 +288,6 @@ TEST_P(bucketed_models, bind_inputs_that_must_be_known) {
   found(3, 4);
   EXPECT_EQ(source->begun({8}), 2);
   EXPECT_EQ(programs("scale"), 2U);
-}
-
-// An input that is bound has its own elements, without zeros behind them.
-TEST_P(bucketed_models, pad_no_input_whose_elements_must_be_known) {
-  load("scale", std::make_shared<scripted_source>(std::nullopt),
-       {{.input = "x", .axis = 0, .extents = {8}}, {.input = "factor", .axis = 0, .extents = {4}}});
-  const auto x = numbers({8});
-  const auto y = s().ask<host_tensors>(
-      models(),
-      run_model_to_host{.name = "scale", .inputs = {{"x", x}, {"factor", std::vector<float>{2}}}});
-  EXPECT_EQ(y[0].shape(), (extents{8}));
 }
 
 TEST_P(bucketed_models, are_refused_if_a_bucket_is_not_valid) {

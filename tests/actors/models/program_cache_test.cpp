@@ -69,6 +69,16 @@ TEST(program_key, pads_no_input_beside_large_values) {
   EXPECT_FALSE(padded(program_key::most_bound_of_padded + 1));
 }
 
+// The program has the elements of the input, without zeros behind them.
+TEST(program_key, pads_no_input_that_is_bound) {
+  const host_tensor x(std::vector<float>(5));
+  program_key key({x, x}, {{8}, {8}});
+  EXPECT_TRUE(key.is_rounded());
+  key.bind(1, x);
+  EXPECT_FALSE(key.is_rounded());
+  EXPECT_EQ(key.inputs()[0].padded, x.shape());
+}
+
 TEST(program_key, has_a_copy_with_values_of_its_own) {
   host_tensor value(std::vector<float>{1, 2});
   for (const auto& input : {value, host_tensor(std::vector<float>())}) {
