@@ -54,7 +54,7 @@ std::vector<named_text> parse_named(std::string_view option, const std::vector<s
     if (named == names.end() && names.size() != 1) {
       throw error(
           errc::invalid_argument,
-          fmt::format("{}: {} does not begin with one of the names of the model and '=': {}",
+          fmt::format("{}: {} does not begin with one of the names and '='; the model has {}",
                       option, io::displayed(value), listed(names)));
     }
     const auto number = named == names.end() ? 0 : static_cast<std::size_t>(named - names.begin());
