@@ -159,7 +159,7 @@ TEST_P(bucketed_models, cut_results_that_are_shorter_than_inputs) {
   program_builder p;
   const auto x = p.input("x");
   const auto pairs = p.add("pairs", pool{.x = x, .window = {2}, .strides = {2}});
-  const auto largest = p.add("largest", reduce{.x = x, .kind = reduction::max, .axes = {{1}}});
+  const auto largest = p.add("largest", reduce{.x = x, .kind = reduction::max, .axes = extents{1}});
   const auto built = std::move(p).build({pairs, largest});
   const std::vector<model_value> inputs{{.name = "x"}};
   const std::vector<model_value> outputs{{.name = "pairs"}, {.name = "largest"}};

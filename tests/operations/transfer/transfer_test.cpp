@@ -333,8 +333,8 @@ TEST(host_tensor, shares_its_first_elements) {
   EXPECT_EQ(rows.data(), x.data());
   EXPECT_EQ(x.first(0).shape(), (extents{0, 2}));
   EXPECT_EQ(host_tensor(element_type::f32, {0, 2}).first(0).size(), 0U);
-  for (const auto& [from, count] : {std::pair(x, 4), {x, -1}, {x.first(1).reshape({2}), 3}}) {
-    EXPECT_TRUE(throws(errc::invalid_argument, "count: is", [&] { (void)from.first(count); }));
+  for (const std::int64_t count : {4, -1}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "count: is", [&] { (void)x.first(count); }));
   }
   const host_tensor number(element_type::f32, {});
   EXPECT_TRUE(throws(errc::invalid_argument, "no dimension", [&] { (void)number.first(0); }));
