@@ -269,8 +269,9 @@ std::shared_ptr<const convolution_plan> make_window_plan(const convolution_shape
   }
   // A row of Y is computed by one thread, and oneDNN's are divided.
   constexpr double most_products = 1 << 25;
-  const auto filters = static_cast<double>(key.k / key.groups);
-  if (filters * static_cast<double>(key.filter()) * static_cast<double>(key.output[2]) >
+  const auto filters = key.k / key.groups;
+  if (static_cast<double>(filters) * static_cast<double>(key.filter()) *
+          static_cast<double>(key.output[2]) >
       most_products) {
     return nullptr;
   }
