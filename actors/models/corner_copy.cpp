@@ -20,10 +20,11 @@ namespace {
 }
 
 /// Copies the elements with indices below `shape`, from dimension `axis` on.
-void copy_corner(const host_tensor& source, const std::byte* from, const host_tensor& target,
-                 std::byte* to, const extents& shape, std::size_t axis) {
-  const auto from_stride = stride_of(source, axis);
-  const auto to_stride = stride_of(target, axis);
+void copy_corner(const host_tensor& source, const std::byte* source_bytes,
+                 const host_tensor& target, std::byte* target_bytes, const extents& shape,
+                 std::size_t axis) {
+  const auto source_stride = stride_of(source, axis);
+  const auto target_stride = stride_of(target, axis);
   const auto count = static_cast<std::size_t>(shape[axis]);
   // The strides are equal if all dimensions behind this one are whole in both.
   bool is_whole = true;
@@ -31,11 +32,12 @@ void copy_corner(const host_tensor& source, const std::byte* from, const host_te
     is_whole = is_whole && source.shape()[i] == shape[i] && target.shape()[i] == shape[i];
   }
   if (is_whole) {
-    std::memcpy(to, from, count * from_stride);
+    std::memcpy(target_bytes, source_bytes, count * source_stride);
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    copy_corner(source, from + i * from_stride, target, to + i * to_stride, shape, axis + 1);
+    copy_corner(source, source_bytes + i * source_stride, target, target_bytes + i * target_stride,
+                shape, axis + 1);
   }
 }
 

@@ -25,8 +25,8 @@ struct model_run {
   program what{};
   std::vector<run_input> inputs{};
   std::vector<std::uint32_t> outputs{};  ///< numbers of outputs; empty: all
-  std::vector<extents>
-      shapes{};  ///< that the results are cut to, by output of the program, or none
+  /// The shapes that the results are cut to, by output of the program; empty: they are not cut.
+  std::vector<extents> shapes{};
 };
 /// Likewise, a `run_to_host`.
 struct model_run_to_host {

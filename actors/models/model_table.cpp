@@ -40,10 +40,10 @@ namespace {
 [[nodiscard]] std::vector<extents> shapes_of(const model_request& request,
                                              const program_outcome& outcome) {
   std::vector<extents> shapes;
-  if (!request.own_key) return shapes;
+  if (!request.unpadded_key) return shapes;
   shapes.resize(outcome.what.outputs());
   for (std::size_t i = 0; i < outcome.outputs.size(); ++i) {
-    shapes[outcome.outputs[i]] = request.own_results[i].shape;
+    shapes[outcome.outputs[i]] = request.unpadded_results[i].shape;
   }
   return shapes;
 }
@@ -57,7 +57,7 @@ template <class Run>
   run.inputs.reserve(outcome.inputs.size());
   for (const auto number : outcome.inputs) {
     auto& input = request.inputs[number];
-    if (request.own_key && input.on_host()) {
+    if (request.unpadded_key && input.on_host()) {
       input = padded_to(input.on_host(), request.key->inputs()[number].shape);
     }
     run.inputs.push_back(std::move(input));
@@ -69,7 +69,7 @@ template <class Run>
 /// copied: a completion thread copies them.
 [[nodiscard]] bool are_parts(const model_request& request, const program_outcome& outcome) {
   constexpr std::size_t max_copied_bytes = std::size_t{4} << 20U;
-  const auto& results = request.own_results;
+  const auto& results = request.unpadded_results;
   if (results.size() != outcome.results.size()) return false;
   std::size_t copied_bytes = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -193,10 +193,10 @@ void model_table::proceed(std::unique_ptr<model_request> request) noexcept {
 }
 
 bool model_table::apply(model_request& request, const program_outcome& outcome) {
-  if (request.own_key && (outcome.failure || !are_parts(request, outcome))) {
+  if (request.unpadded_key && (outcome.failure || !are_parts(request, outcome))) {
     // There is no such program with rounded extents.
-    request.key = request.own_key->unrounded();
-    request.own_key.reset();
+    request.key = request.unpadded_key->unrounded();
+    request.unpadded_key.reset();
     return true;
   }
   if (outcome.is_for_results()) {
@@ -205,8 +205,8 @@ bool model_table::apply(model_request& request, const program_outcome& outcome) 
       return true;
     }
     auto rounded = request.key->rounded();
-    request.own_results = outcome.results;
-    request.own_key = std::exchange(request.key, std::move(rounded));
+    request.unpadded_results = outcome.results;
+    request.unpadded_key = std::exchange(request.key, std::move(rounded));
     return true;
   }
   if (!outcome.failure) {
@@ -223,7 +223,7 @@ void model_table::pass_on(model_request& request, const program_outcome& outcome
                                  : message_of_run<model_run>(request, outcome);
   // The values that are bound are not used any more.
   request.key.reset();
-  request.own_key.reset();
+  request.unpadded_key.reset();
   request.inputs.clear();
   request.address.pass_on(programs_, std::move(message));
   request.answered = true;

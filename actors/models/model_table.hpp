@@ -50,7 +50,7 @@ struct model_request {
     answered = true;
     inputs.clear();  // the client that gets the error shares its memory with nobody
     key.reset();
-    own_key.reset();
+    unpadded_key.reset();
     address.send_error(why);
   }
 
@@ -60,10 +60,10 @@ struct model_request {
   std::optional<program_key> key{};
   std::vector<run_input> inputs{};       // by input of the model
   std::vector<std::uint32_t> outputs{};  // of the model, that are wanted; empty: all
-  // If the key is that of rounded extents: the key of the request's own, and the shapes of its
-  // results, by output of the model.
-  std::optional<program_key> own_key{};
-  std::vector<tensor_spec> own_results{};
+  // If the inputs are padded: the key of the inputs as they are, and their results, by output of
+  // the model.
+  std::optional<program_key> unpadded_key{};
+  std::vector<tensor_spec> unpadded_results{};
   bool to_host = false;
   request_options options{};
   request_sender sender{};
