@@ -5,6 +5,7 @@
 #include <sluice/operations/launch_descriptor.hpp>
 #include <sluice/runtime/element_type.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -159,8 +160,11 @@ enum class convolution_epilogue : std::int64_t { none, bias, bias_relu };
 
 /// What a plan of cuDNN depends on.
 struct convolution_key : convolution_shape {
+  /// The largest alignment that is told apart, in bytes. The bias of an epilogue has it.
+  static constexpr std::size_t max_alignment = 16;
+
   std::int64_t tf32 = 0;  ///< 1: factors may be rounded to TF32
-  /// For cuDNN: the alignment of the operands, in bytes, a power of two of at most 16.
+  /// For cuDNN: the alignment of X, W and Y, in bytes, a power of two.
   std::int64_t alignment = 0;
   convolution_epilogue epilogue = convolution_epilogue::none;  ///< for tensor cores
 
@@ -169,7 +173,18 @@ struct convolution_key : convolution_shape {
   }
   /// Whether graphs are tried. cuDNN's calls with descriptors know one padding for both ends.
   [[nodiscard]] bool uses_graphs() const noexcept {
-    return has_padding() && (uses_tensor_cores() || !is_symmetric());
+    return has_padding() && (uses_tensor_cores() ? !breaks_graphs() : !is_symmetric());
+  }
+
+ private:
+  /// Whether cuDNN's graphs are dangerous. Engines 73 and 76 of cuDNN 9.14 compute transposed
+  /// convolutions on tensor cores of an H200. With strides whose product is 12 or more, some of
+  /// their kernels hang, some end with an illegal instruction, and some plans end the process. They
+  /// have always worked with products up to 9.
+  [[nodiscard]] bool breaks_graphs() const noexcept {
+    constexpr std::int64_t most = 9;
+    const bool is_long = std::max({stride[0], stride[1], stride[2]}) > most;
+    return is_transposed() && (is_long || product_of(stride) > most);
   }
 };
 

@@ -25,6 +25,8 @@ number_list list_of(const convolution_key& key, number_list first, const spatial
   return first;
 }
 
+constexpr std::int64_t max_alignment = convolution_key::max_alignment;
+
 /// The identifiers of the tensors.
 enum tensor_id : std::int64_t { id_x = 1, id_w, id_y, id_bias, id_first_intermediate };
 
@@ -142,15 +144,16 @@ convolution_graph::convolution_graph(cudnnHandle_t handle, const convolution_key
   const auto operand = [&](std::int64_t id, const number_list& extents,
                            const image_strides& strides) -> const graph_descriptor& {
     tensors_[tensor_count_++] = id;
-    return keep(make_tensor({id, type, extents, stride_list(strides), key.alignment}));
+    const auto alignment = id == id_bias ? max_alignment : key.alignment;
+    return keep(make_tensor({id, type, extents, stride_list(strides), alignment}));
   };
   // The result of each operation but the last one stays in f32, without memory.
   auto remaining = static_cast<std::int64_t>(epilogue);
   std::int64_t next_id = id_first_intermediate;
   const auto result = [&]() -> const graph_descriptor& {
     if (remaining-- == 0) return operand(id_y, y_extents, key.y_strides());
-    return keep(make_tensor(
-        {next_id++, CUDNN_DATA_FLOAT, y_extents, stride_list(key.y_strides()), 16, true}));
+    return keep(make_tensor({next_id++, CUDNN_DATA_FLOAT, y_extents, stride_list(key.y_strides()),
+                             max_alignment, true}));
   };
   std::vector<cudnnBackendDescriptor_t> steps;
 

@@ -56,19 +56,22 @@ struct trial_layout {
     const auto bytes = [size = size_of(key.type())](std::int64_t elements) {
       return aligned(static_cast<std::size_t>(elements) * size);
     };
-    w = bytes(key.x_extent());
-    bias = w + bytes(key.w_extent());
-    y = bias + bytes(key.y_channels());
-    end = y + bytes(key.y_extent()) + max_alignment;
     // cuDNN refuses some operands for their alignment, at a launch only.
-    shift = key.alignment < max_alignment ? static_cast<std::size_t>(key.alignment) : 0;
+    const auto alignment = static_cast<std::size_t>(key.alignment);
+    x = alignment < convolution_key::max_alignment ? alignment : 0;
+    w = x + bytes(key.x_extent());
+    y = w + bytes(key.w_extent());
+    bias = aligned(y + bytes(key.y_extent()));
+    end = bias + bytes(key.y_channels());
   }
-  static constexpr std::int64_t max_alignment = 16;
-  std::size_t w;      // position of W, in bytes
-  std::size_t bias;   // position of the bias, in bytes
-  std::size_t y;      // position of Y, in bytes
-  std::size_t end;    // size of all operands, in bytes
-  std::size_t shift;  // of all operands, in bytes
+  /// The positions of the operands, in bytes.
+  ///@{
+  std::size_t x;
+  std::size_t w;
+  std::size_t y;
+  std::size_t bias;
+  ///@}
+  std::size_t end;  ///< size of all operands, in bytes
 };
 
 /// Makes `scratch` at least `bytes` large. False if there is no memory now.
@@ -134,9 +137,11 @@ class convolution_search {
   }
   /// Enqueues a convolution. Returns whether cuDNN takes it.
   [[nodiscard]] bool is_taken(convolution_way& way) {
-    auto* const x = operands_ + layout_.shift;
-    status_ = way.run(handle_, {x, x + layout_.w, x + layout_.bias, nullptr, x + layout_.y},
-                      scratch_.address());
+    const convolution_operands operands{.x = operands_ + layout_.x,
+                                        .w = operands_ + layout_.w,
+                                        .bias = operands_ + layout_.bias,
+                                        .y = operands_ + layout_.y};
+    status_ = way.run(handle_, operands, scratch_.address());
     if (status_ == CUDNN_STATUS_SUCCESS) return true;
     (void)cudaGetLastError();  // do not leave it to an unrelated later call
     return false;
@@ -244,12 +249,11 @@ class convolution_search {
     };
     const auto channels = size(key_.y_channels());
     const auto image = size(key_.y_image());
-    auto* const first = operands_ + layout_.shift;
     const bool is_relu = key_.epilogue == operations::convolution_epilogue::bias_relu;
     const operations::bias_activation epilogue{
         .type = operations::storage_of(key_.type()),
-        .y = first + layout_.y,
-        .bias = first + layout_.bias,
+        .y = operands_ + layout_.y,
+        .bias = operands_ + layout_.bias,
         .residual = nullptr,
         .count = size(key_.n) * image,
         .image = image,
