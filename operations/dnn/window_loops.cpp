@@ -37,20 +37,18 @@ HWY_INLINE void sum_block(const window_row& row, std::int64_t first, std::int64_
     const auto bias = hn::Set(d, row.bias != nullptr ? row.bias[k] : 0.0F);
     for (int v = 0; v < Vectors; ++v) sums[k][v] = bias;
   }
-  const auto add_tap = [&](const float* x, const float* w) HWY_ATTR {
-    vector windows[Vectors];
-    for (int v = 0; v + 1 < Vectors; ++v) windows[v] = hn::LoadU(d, x + first + v * window_lanes);
-    windows[Vectors - 1] = hn::LoadU(d, x + last);
-    for (int k = 0; k < Filters; ++k) {
-      const auto factor = hn::Set(d, w[k]);
-      for (int v = 0; v < Vectors; ++v) sums[k][v] = hn::MulAdd(factor, windows[v], sums[k][v]);
-    }
-  };
   for (std::int64_t c = 0; c < row.channels; ++c) {
+    const auto position = row.first + c * row.x_channel;
     const float* w = row.w + c * row.w_channel;
-    for (std::int64_t r = 0; r < row.tap_rows; ++r) {
-      const float* const x = row.x + c * row.x_channel + r * row.x_row;
-      for (std::int64_t s = 0; s < row.taps_of_row; ++s, w += Filters) add_tap(x + row.taps[s], w);
+    for (std::int64_t t = 0; t < row.tap_count; ++t, w += Filters) {
+      const float* const x = row.x + (position + row.taps[t]);
+      vector windows[Vectors];
+      for (int v = 0; v + 1 < Vectors; ++v) windows[v] = hn::LoadU(d, x + first + v * window_lanes);
+      windows[Vectors - 1] = hn::LoadU(d, x + last);
+      for (int k = 0; k < Filters; ++k) {
+        const auto factor = hn::Set(d, w[k]);
+        for (int v = 0; v < Vectors; ++v) sums[k][v] = hn::MulAdd(factor, windows[v], sums[k][v]);
+      }
     }
   }
   for (int k = 0; k < Filters; ++k) {

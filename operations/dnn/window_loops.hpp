@@ -13,20 +13,19 @@ inline constexpr std::int64_t least_windows = 16;
 
 /// A row of neighbouring windows under some filters.
 struct window_row {
-  const float* x = nullptr;      ///< the element under the first tap of the first window
-  std::int64_t channels = 1;     ///< of X
-  std::int64_t x_channel = 0;    ///< distance of the channels of X, in elements
-  std::int64_t tap_rows = 1;     ///< of a filter
-  std::int64_t x_row = 0;        ///< distance of the rows under neighbouring rows of taps
-  const std::int64_t* taps{};    ///< the position of each tap in its row of X
-  std::int64_t taps_of_row = 1;  ///< the number of these
-  const float* w = nullptr;      ///< of each channel, row and tap: a number for each filter
-  std::int64_t w_channel = 0;    ///< distance of the numbers of neighbouring channels
-  const float* bias = nullptr;   ///< of each filter; nullptr: zeros
-  std::int64_t filters = 1;      ///< 1, 2 or 4
-  float* y = nullptr;            ///< the first result
-  std::int64_t y_channel = 0;    ///< distance of the results of neighbouring filters
-  std::int64_t windows = 0;      ///< one element apart in X and in Y
+  const float* x = nullptr;     ///< the element of X at position 0
+  std::int64_t first = 0;       ///< the position of the first window; may be negative
+  std::int64_t channels = 1;    ///< of X
+  std::int64_t x_channel = 0;   ///< distance of the channels of X, in elements
+  const std::int64_t* taps{};   ///< the distance of each tap from the position of its window
+  std::int64_t tap_count = 1;   ///< the number of these
+  const float* w = nullptr;     ///< of each channel and tap: a number for each filter
+  std::int64_t w_channel = 0;   ///< distance of the numbers of neighbouring channels
+  const float* bias = nullptr;  ///< of each filter; nullptr: zeros
+  std::int64_t filters = 1;     ///< 1, 2 or 4
+  float* y = nullptr;           ///< the first result
+  std::int64_t y_channel = 0;   ///< distance of the results of neighbouring filters
+  std::int64_t windows = 0;     ///< one element apart in X and in Y
 };
 
 /// y[k][i] = bias[k] + the sum over all channels c and taps t of x[c][i + t] · w[c][t][k].

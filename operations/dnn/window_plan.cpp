@@ -46,9 +46,12 @@ class window_plan final : public convolution_plan {
         band_rows_(rows_of_band()),
         bands_((key.output[1] + band_rows_ - 1) / band_rows_),
         chunks_(key.n * key.groups * bands_, nanoseconds_of_band()) {
-    for (std::int64_t tap = 0; tap < key.taps[2]; ++tap) {
-      const auto position = tap * key.dilation[2];
-      taps_.push_back(position % key.stride[2] * pitch_ + position / key.stride[2]);
+    for (std::int64_t row = 0; row < key.taps[1]; ++row) {
+      for (std::int64_t tap = 0; tap < key.taps[2]; ++tap) {
+        const auto position = tap * key.dilation[2];
+        taps_.push_back(row * key.dilation[1] * channels_ * line_ +
+                        position % key.stride[2] * pitch_ + position / key.stride[2]);
+      }
     }
     w_position_ = layout_.take(w_bytes());
     copy_bytes_ =
@@ -193,11 +196,9 @@ class window_plan final : public convolution_plan {
       const auto first = b.group * filters_ + block;
       const auto position = first * plane + b.first * width;
       float* const y = operands.y + b.image * key_.y_distance + position;
-      window_row row{.channels = channels_,
+      window_row row{.x = copy,
+                     .channels = channels_,
                      .x_channel = line_,
-                     .x_row = key_.dilation[1] * channels_ * line_,
-                     .taps = taps_.data(),
-                     .taps_of_row = key_.taps[2],
                      .w_channel = key_.taps[1] * key_.taps[2] * count,
                      .bias = operands.bias == nullptr ? nullptr : operands.bias + first,
                      .filters = count,
@@ -213,10 +214,9 @@ class window_plan final : public convolution_plan {
             start < key_.input[1]
                 ? std::clamp((key_.input[1] - 1 - start) / step + 1, first_tap, key_.taps[1])
                 : first_tap;
-        row.tap_rows = last_tap - first_tap;
-        row.x = row.tap_rows == 0
-                    ? copy
-                    : copy + (start + first_tap * step - first_input(b)) * channels_ * line_;
+        row.first = (start - first_input(b)) * channels_ * line_;
+        row.taps = taps_.data() + first_tap * key_.taps[2];
+        row.tap_count = (last_tap - first_tap) * key_.taps[2];
         row.w = w + first * key_.filter() + first_tap * key_.taps[2] * count;
         sum_windows_f32(row);
       }
