@@ -26,7 +26,8 @@ TEST_P(shared_steps, leave_out_what_nothing_reads) {
 
 TEST_P(shared_steps, compute_a_step_once) {
   expect("a = Neg x\nb = Neg x\ny = Add a b", "shared");
-  expect("a = Add x c\nb = Add x c\nd = Exp a\ne = Exp b\ny = Mul d e", "shared shared");
+  // Tanh keeps the error of the sum small.
+  expect("a = Add x c\nb = Add x c\nd = Tanh a\ne = Tanh b\ny = Mul d e", "shared shared");
   // Equal constants, and equal views.
   expect("a = Mul x 3\nb = Mul x 3\ny = Add a b", "shared");
   expect(
