@@ -165,7 +165,7 @@ TEST_P(conv2d_16_bits, other_ranks_and_transposed) {
 // `convolution_key::breaks_graphs`.
 TEST_P(conv2d_16_bits, transposed_with_long_strides) {
   for (const auto type : {element_type::f16, element_type::bf16}) {
-    expect_right(type, convolution_description{.x = {2, 4, 13, 14, 16},
+    expect_right(type, convolution_description{.x = {2, 4, 5, 6, 4},
                                                .w = {4, 6, 5, 2, 1},
                                                .strides = {2, 2, 3},
                                                .before = {3, 0, 0},
@@ -174,8 +174,8 @@ TEST_P(conv2d_16_bits, transposed_with_long_strides) {
                                                .is_transposed = true});
     for (const std::int64_t stride : {4, 8}) {
       const auto padding = coin() ? stride / 2 : 0;
-      expect_right(type, convolution_description{.x = {2, 16, 7, 9},
-                                                 .w = {16, 8, 2 * stride, 2 * stride},
+      expect_right(type, convolution_description{.x = {2, 4, 5, 6},
+                                                 .w = {4, 3, 2 * stride, 2 * stride},
                                                  .strides = {stride, stride},
                                                  .before = {stride / 2, stride / 2},
                                                  .after = {stride / 2, padding},
