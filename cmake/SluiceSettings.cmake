@@ -30,9 +30,6 @@ if(SLUICE_CCACHE)
   endforeach()
 endif()
 
-find_program(SLUICE_LLD ld.lld DOC "Fast linker of LLVM, used in builds with sanitizers when present")
-mark_as_advanced(SLUICE_LLD)
-
 if(SLUICE_SANITIZE AND NOT SLUICE_SANITIZE MATCHES "^(address|undefined|thread|leak)(,(address|undefined|thread|leak))*$")
   message(FATAL_ERROR
     "SLUICE_SANITIZE is '${SLUICE_SANITIZE}'; allowed are address, undefined, thread and leak, separated by commas")
@@ -81,9 +78,6 @@ function(sluice_settings target)
     target_compile_options(${target} PRIVATE
       "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>")
     target_link_options(${target} PRIVATE -fsanitize=${SLUICE_SANITIZE})
-    if(SLUICE_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-      target_link_options(${target} PRIVATE -fuse-ld=lld)
-    endif()
   endif()
 
   # DT_RPATH, unlike DT_RUNPATH, also applies to the libraries that a bundled library needs.

@@ -46,6 +46,7 @@ class window_plan final : public convolution_plan {
         band_rows_(rows_of_band()),
         bands_((key.output[1] + band_rows_ - 1) / band_rows_),
         chunks_(key.n * key.groups * bands_, nanoseconds_of_band()) {
+    taps_.reserve(static_cast<std::size_t>(key.taps[1] * key.taps[2]));
     for (std::int64_t row = 0; row < key.taps[1]; ++row) {
       for (std::int64_t tap = 0; tap < key.taps[2]; ++tap) {
         const auto position = tap * key.dilation[2];

@@ -36,11 +36,11 @@ class convolution_way {
 };
 
 /// The ways for one convolution, best first: plans of the graph with the epilogue, plans of the
-/// convolution alone, cuDNN's calls with descriptors, and then our own kernel. In f32, without TF32
-/// and with equal padding at both ends, no plans. A call costs the processor several times as much
-/// as the launch of a plan, but calls cover every geometry with equal padding, and cuDNN's list of
-/// engines for all geometries takes 6 to 130 ms. Our kernel is slow and takes everything. A way is
-/// made when it is asked for.
+/// convolution alone, cuDNN's calls with descriptors, and then our own kernel. There are no plans
+/// unless `convolution_key::uses_graphs`. A call costs the processor several times as much as the
+/// launch of a plan, but calls cover every geometry with equal padding, and cuDNN's list of engines
+/// for all geometries takes 6 to 130 ms. Our kernel is slow and takes everything. A way is made
+/// when it is asked for.
 class convolution_ways {
  public:
   /// @param max_workspace the most scratch memory of a way, in bytes
