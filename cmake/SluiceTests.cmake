@@ -2,11 +2,11 @@
 # The test programs.
 #
 #   sluice_add_test(NAME <program> SOURCES <file>... [LIBRARIES <target>...] [CUDA_SOURCES <file>...] [SHARDS <n>]
-#                   [OPTIMIZED])
+#                   [OPTIMIZED] [STANDALONE])
 #
 # builds a GoogleTest program into bin/tests, adds it to ctest and installs it with the component `tests`. The program links
 # the objects of libsluice, and of libsluice_actors and of the operations if LIBRARIES has sluice_actors_objects and
-# sluice_operations_objects; see SluiceLibraries. CUDA_SOURCES belong to the program only in a build with CUDA. A sanitizer's
+# sluice_operations_objects; see SluiceLibraries. STANDALONE programs do not use libsluice. CUDA_SOURCES belong to the program only in a build with CUDA. A sanitizer's
 # build leaves out the programs that tests/sanitizers.cmake names.
 #
 # ctest runs the program as a whole, because a process for each of thousands of tests takes longer than most tests. A
@@ -60,7 +60,7 @@ function(sluice_add_precompiled_header_options target)
 endfunction()
 
 function(sluice_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "OPTIMIZED" "NAME;SHARDS" "SOURCES;CUDA_SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 test "OPTIMIZED;STANDALONE" "NAME;SHARDS" "SOURCES;CUDA_SOURCES;LIBRARIES")
   if(NOT test_NAME OR test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sluice_add_test: NAME is missing, or these arguments are unknown: ${test_UNPARSED_ARGUMENTS}")
   endif()
@@ -76,10 +76,15 @@ function(sluice_add_test)
   sluice_settings(${test_NAME})
   if(NOT test_OPTIMIZED)
     sluice_test_compile_options(${test_NAME})
-    sluice_precompile_test_headers(${test_NAME})
+    if(NOT test_STANDALONE)
+      sluice_precompile_test_headers(${test_NAME})
+    endif()
   endif()
   sluice_link_test_main(${test_NAME})
-  target_link_libraries(${test_NAME} PRIVATE sluice_objects ${test_LIBRARIES} GTest::gtest Threads::Threads)
+  if(NOT test_STANDALONE)
+    target_link_libraries(${test_NAME} PRIVATE sluice_objects)
+  endif()
+  target_link_libraries(${test_NAME} PRIVATE ${test_LIBRARIES} GTest::gtest Threads::Threads)
   set(libraries "$ORIGIN/${sluice_tests_to_libraries}")
   set_target_properties(${test_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests"

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/protocol/datatype.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::service {
+
+/// An input of a request, as its client describes it. The elements are elsewhere.
+struct request_input {
+  std::string name{};
+  datatype type = datatype::fp32;
+  std::vector<std::int64_t> shape{};  ///< no extent is negative
+  std::uint64_t bytes = 0;            ///< of the elements, row-major without gaps
+  /// Whether the elements follow the JSON text as binary data, in the order of the inputs.
+  /// Otherwise they stand in the text.
+  bool is_binary = false;
+};
+
+/// An output that a request asks for.
+struct request_output {
+  std::string name{};
+  bool is_binary = false;  ///< whether its elements are wanted as binary data
+};
+
+/// A sequence of requests with common state.
+struct request_sequence {
+  std::string id{};  ///< an integer of the protocol as its digits
+  bool starts = false;
+  bool ends = false;
+};
+
+/// A request to run a model, without the elements of its inputs.
+struct inference_request {
+  std::string id{};  ///< of the client; empty if it gives none
+  std::vector<request_input> inputs{};
+  std::vector<request_output> outputs{};  ///< empty: all outputs of the model
+  bool wants_binary_outputs = false;      ///< the default of the outputs that are not named
+  std::uint64_t priority = 0;             ///< 0: the default of the model; 1: the highest
+  std::uint64_t timeout_us = 0;           ///< 0: no timeout
+  std::optional<request_sequence> sequence{};
+};
+
+}  // namespace sluice::service
