@@ -3,6 +3,7 @@
 
 // All private headers of the operations that the layers above use. Not installed.
 
+#include "operations/models/model_table.hpp"
 #include "operations/program/program_graph.hpp"
 #include "operations/program/value_specs.hpp"
 #include "operations/transfer/fixed_elements.hpp"

@@ -2,7 +2,8 @@
 #include "actors/lanes/inbox_actor.hpp"
 #include "actors/lanes/lane_inbox.hpp"
 #include "actors/lanes/operation_handlers.hpp"
-#include "actors/models/model_table.hpp"
+#include "actors/models/model_run.hpp"
+#include "operations/seam.hpp"
 
 #include <sluice/actors/models.hpp>
 #include <sluice/actors/reply.hpp>
@@ -77,6 +78,30 @@ auto direct_handler(model_self self, Work work) {
   };
 }
 
+/// A request of a client, which the program actor answers once there is a program.
+class client_request final : public model_request {
+ public:
+  client_request(reply_address&& address, const request_options& options, request_sender sender,
+                 bool wants_host_memory, const caf::strong_actor_ptr& programs)
+      : model_request(options, sender, wants_host_memory),
+        programs_(programs),
+        address_(std::move(address)) {}
+  client_request(const client_request&) = delete;
+  client_request& operator=(const client_request&) = delete;
+  ~client_request() override { drop(); }
+
+ private:
+  void pass_on(model_run&& run) override {
+    auto message = to_host ? caf::make_message(model_run_to_host{std::move(run)}, options)
+                           : caf::make_message(std::move(run), options);
+    address_.pass_on(programs_, std::move(message));
+  }
+  void send_error(const error& why) noexcept override { address_.send_error(why); }
+
+  const caf::strong_actor_ptr programs_;
+  reply_address address_;
+};
+
 /// Takes a message if it is a `Request`, alone or followed by options. Returns whether it is.
 template <class Request>
 [[nodiscard]] bool take_run(model_self self, message_content& content, request_sender sender) {
@@ -88,8 +113,14 @@ template <class Request>
   const auto failure = failure_of([&] {
     watch_sender(self, self->current_sender(), options);
     use_unshared(content, [&](message_content& message) {
-      state_of(self).table->run(std::move(message.get_mutable_as<Request>(0)), options, sender,
-                                std::move(address));
+      auto& state = state_of(self);
+      auto request = std::make_unique<client_request>(reply_address(address), options, sender,
+                                                      std::is_same_v<Request, run_model_to_host>,
+                                                      state.programs);
+      auto& model = message.get_mutable_as<Request>(0);
+      state.table->run(std::move(request), {.name = std::move(model.name),
+                                            .inputs = std::move(model.inputs),
+                                            .outputs = std::move(model.outputs)});
     });
   });
   if (failure) address.send_error(*failure);
@@ -147,7 +178,7 @@ class serving_actor final : public inbox_actor<model_state> {
     own.programs = caf::actor_cast<caf::strong_actor_ptr>(programs_);
     sluice::monitor(self(), std::exchange(programs_, program_actor()));
     if constexpr (detached_actors_have_own_threads) own.service->device().prepare_own_thread();
-    own.table = std::make_unique<model_table>(own.service, own.programs,
+    own.table = std::make_unique<model_table>(own.service,
                                               [owner = self()->address()] { post_wake(owner); });
     sluice::on_down(self(), [this](const caf::down_msg& down) { sender_ended(down); });
     sluice::on_exit(self(), [this](caf::exit_msg& exit) {

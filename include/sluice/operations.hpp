@@ -31,6 +31,7 @@
 #include <sluice/operations/members.hpp>
 #include <sluice/operations/model_cost.hpp>
 #include <sluice/operations/model_source.hpp>
+#include <sluice/operations/models.hpp>
 #include <sluice/operations/movement.hpp>
 #include <sluice/operations/non_maximum_suppression.hpp>
 #include <sluice/operations/normalization.hpp>

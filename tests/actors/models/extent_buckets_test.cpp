@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of many lengths that share programs: their results beside those of their own shapes.
-#include "actors/models/extent_rounding.hpp"
+#include "operations/models/extent_rounding.hpp"
 #include "tests/actors/models/scripted_source.hpp"
 #include "tests/actors/session_test.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs that are kept for a model, beside a list that is searched from its end.
-#include "actors/models/program_cache.hpp"
+#include "operations/models/program_cache.hpp"
 
-#include "actors/models/program_key.hpp"
+#include "operations/models/program_key.hpp"
 #include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
 

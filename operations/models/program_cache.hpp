@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/models/program_key.hpp"
+#include "operations/models/program_key.hpp"
 
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/tensor_spec.hpp>

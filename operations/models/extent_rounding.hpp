@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sluice/actors/models.hpp>
 #include <sluice/operations/model_source.hpp>
+#include <sluice/operations/models.hpp>
 #include <sluice/operations/run.hpp>
 #include <sluice/runtime/extents.hpp>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/models/program_cache.hpp"
-#include "actors/models/served_source.hpp"
-#include "actors/models/waiting_count.hpp"
+#include "operations/models/program_cache.hpp"
+#include "operations/models/served_source.hpp"
+#include "operations/models/waiting_count.hpp"
 
-#include <sluice/actors/models.hpp>
 #include <sluice/envelope/planner.hpp>
+#include <sluice/operations/models.hpp>
 
 #include <memory>
 #include <string>

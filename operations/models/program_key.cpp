@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/program_key.hpp"
+#include "operations/models/program_key.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/model_table.hpp"
+#include "operations/models/model_table.hpp"
 
-#include "actors/models/model_run.hpp"
+#include "operations/models/corner_copy.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -48,12 +48,11 @@ namespace {
   return shapes;
 }
 
-/// The message that has the program actor run a model.
-template <class Run>
-[[nodiscard]] caf::message message_of_run(model_request& request, const program_outcome& outcome) {
-  Run run{.what = outcome.what,
-          .outputs = wanted_outputs(request, outcome),
-          .shapes = shapes_of(request, outcome)};
+/// The run of a request, whose inputs it takes.
+[[nodiscard]] model_run run_of(model_request& request, const program_outcome& outcome) {
+  model_run run{.what = outcome.what,
+                .outputs = wanted_outputs(request, outcome),
+                .shapes = shapes_of(request, outcome)};
   run.inputs.reserve(outcome.inputs.size());
   for (const auto number : outcome.inputs) {
     auto& input = request.inputs[number];
@@ -62,7 +61,14 @@ template <class Run>
     }
     run.inputs.push_back(std::move(input));
   }
-  return caf::make_message(std::move(run), std::move(request.options));
+  return run;
+}
+
+/// The host memory of inputs, in bytes.
+[[nodiscard]] std::size_t host_bytes_of_inputs(const std::vector<run_input>& inputs) noexcept {
+  std::size_t sum = 0;
+  for (const auto& input : inputs) sum += input.on_host().bytes();
+  return sum;
 }
 
 /// Whether the results of a request are parts of those of the program, and small enough if they are
@@ -110,10 +116,8 @@ std::shared_ptr<model_table::attempt> model_table::ended_attempts::take() noexce
   return first;
 }
 
-model_table::model_table(std::shared_ptr<device_service> service, caf::strong_actor_ptr programs,
-                         std::function<void()> wake)
+model_table::model_table(std::shared_ptr<device_service> service, std::function<void()> wake)
     : service_(std::move(service)),
-      programs_(std::move(programs)),
       wake_(std::move(wake)),
       planner_(service_->runtime().shared_device(), 2) {}
 
@@ -123,11 +127,11 @@ model_table::~model_table() {
 
 void model_table::close() noexcept {
   ended_->close();
-  fail_waiting(failures_.actor_ended, [](const model_request&) { return true; });
+  fail_waiting(failures_.closed, [](const model_request&) { return true; });
 }
 
 void model_table::require_open() const {
-  if (ended_->is_closed()) throw error(failures_.actor_ended);
+  if (ended_->is_closed()) throw error(failures_.closed);
 }
 
 model_description model_table::load(const load_model& request) {
@@ -180,6 +184,20 @@ std::shared_ptr<waiting_count> model_table::waiting_count_of(const std::string& 
   return std::make_shared<waiting_count>();
 }
 
+void model_table::run(std::unique_ptr<model_request> request, run_model&& model) noexcept {
+  const auto failure = failure_of([&] {
+    require_open();
+    request->model = find(model.name);
+    const auto& source = request->model->source;
+    request->outputs = source.number_outputs(model.outputs);
+    request->inputs = source.order_inputs(std::move(model.inputs));
+    request->key = source.key_of(request->inputs, request->options.bits);
+    request->bytes = host_bytes_of_inputs(request->inputs);
+  });
+  if (failure) return request->fail(*failure);
+  proceed(std::move(request));
+}
+
 void model_table::proceed(std::unique_ptr<model_request> request) noexcept {
   const auto failure = failure_of([&] {
     auto& programs = request->model->programs;
@@ -210,23 +228,12 @@ bool model_table::apply(model_request& request, const program_outcome& outcome) 
     return true;
   }
   if (!outcome.failure) {
-    pass_on(request, outcome);
+    request.run(run_of(request, outcome));
     return false;
   }
   if (outcome.unbound_inputs.empty()) throw error(*outcome.failure);
   request.model->source.bind_inputs(*request.key, outcome.unbound_inputs, request.inputs);
   return true;
-}
-
-void model_table::pass_on(model_request& request, const program_outcome& outcome) {
-  auto message = request.to_host ? message_of_run<model_run_to_host>(request, outcome)
-                                 : message_of_run<model_run>(request, outcome);
-  // The values that are bound are not used any more.
-  request.key.reset();
-  request.unpadded_key.reset();
-  request.inputs.clear();
-  request.address.pass_on(programs_, std::move(message));
-  request.answered = true;
 }
 
 void model_table::wait(std::unique_ptr<model_request>& request,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/waiting_count.hpp"
+#include "operations/models/waiting_count.hpp"
 
 #include <sluice/operations/bounded_inbox.hpp>
 

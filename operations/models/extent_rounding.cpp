@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/extent_rounding.hpp"
+#include "operations/models/extent_rounding.hpp"
 
-#include "actors/models/served_source.hpp"
+#include "operations/models/served_source.hpp"
 
 #include <sluice/runtime/element_type.hpp>
 #include <sluice/runtime/error.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sluice/export.hpp>
 #include <sluice/operations/host_tensor.hpp>
 #include <sluice/runtime/extents.hpp>
 #include <sluice/runtime/tensor.hpp>
@@ -20,8 +21,8 @@ namespace sluice::detail {
 /// of a `tensor` are shared. Those of a `host_tensor` are copied unless `are_shared`.
 /// @throws std::bad_alloc if there is no memory
 ///@{
-[[nodiscard]] tensor cut_to(const tensor& x, const extents& shape);
-[[nodiscard]] host_tensor cut_to(const host_tensor& x, const extents& shape);
+[[nodiscard]] SLUICE_EXPORT tensor cut_to(const tensor& x, const extents& shape);
+[[nodiscard]] SLUICE_EXPORT host_tensor cut_to(const host_tensor& x, const extents& shape);
 ///@}
 
 }  // namespace sluice::detail

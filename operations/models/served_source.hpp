@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/models/extent_rounding.hpp"
-#include "actors/models/program_cache.hpp"
-#include "actors/models/program_key.hpp"
+#include "operations/models/extent_rounding.hpp"
+#include "operations/models/program_cache.hpp"
+#include "operations/models/program_key.hpp"
 
 #include <sluice/operations/model_source.hpp>
 #include <sluice/operations/request_options.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/served_source.hpp"
+#include "operations/models/served_source.hpp"
 
 #include "operations/seam.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/program_cache.hpp"
+#include "operations/models/program_cache.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/models/program_cache.hpp"
-#include "actors/models/served_model.hpp"
+#include "operations/models/model_request.hpp"
+#include "operations/models/program_cache.hpp"
+#include "operations/models/served_model.hpp"
 
-#include <sluice/actors/models.hpp>
-#include <sluice/actors/reply.hpp>
 #include <sluice/envelope/device_service.hpp>
 #include <sluice/envelope/planner.hpp>
 #include <sluice/envelope/timer.hpp>
+#include <sluice/export.hpp>
+#include <sluice/operations/models.hpp>
 #include <sluice/operations/request_options.hpp>
-#include <sluice/operations/run.hpp>
-#include <sluice/operations/tensor_spec.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -20,67 +19,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace sluice::detail {
 
-/// The host memory of inputs, in bytes.
-[[nodiscard]] inline std::size_t host_bytes_of_inputs(
-    const std::vector<run_input>& inputs) noexcept {
-  std::size_t sum = 0;
-  for (const auto& input : inputs) sum += input.on_host().bytes();
-  return sum;
-}
-
-/// A request to run a model, which waits for its program. It is answered with `cancelled` if it is
-/// destroyed before.
-struct model_request {
-  explicit model_request(reply_address request_address) : address(std::move(request_address)) {}
-  model_request(const model_request&) = delete;
-  model_request& operator=(const model_request&) = delete;
-  ~model_request() {
-    if (answered) return;
-    fail(*failure_of([] { throw error(errc::cancelled, "the request was dropped"); }));
-  }
-  void fail(const error& why) noexcept {
-    answered = true;
-    inputs.clear();  // the client that gets the error shares its memory with nobody
-    key.reset();
-    unpadded_key.reset();
-    address.send_error(why);
-  }
-
-  reply_address address;
-  bool answered = false;
-  std::shared_ptr<served_model> model{};
-  std::optional<program_key> key{};
-  std::vector<run_input> inputs{};       // by input of the model
-  std::vector<std::uint32_t> outputs{};  // of the model, that are wanted; empty: all
-  // If the inputs are padded: the key of the inputs as they are, and their results, by output of
-  // the model.
-  std::optional<program_key> unpadded_key{};
-  std::vector<tensor_spec> unpadded_results{};
-  bool to_host = false;
-  request_options options{};
-  request_sender sender{};
-  std::size_t bytes = 0;                            // of its inputs in host memory
-  std::shared_ptr<program_cache::entry> awaited{};  // the program that it waits for
-  timer::ticket alarm{};                            // of its deadline, while it waits
-  timer::time_point wait_start{};
-};
-
-/// The models of an actor, and the requests that wait for their programs. One thread calls the
+/// Models by name, and the requests that wait for their programs. One thread calls the
 /// functions, except where another is named.
-class model_table {
+class SLUICE_EXPORT model_table {
  public:
-  /// Has `programs` run the requests. `wake`, which any thread may call, asks the owner to call
-  /// `work`.
-  model_table(std::shared_ptr<device_service> service, caf::strong_actor_ptr programs,
-              std::function<void()> wake);
+  /// `wake`, which any thread may call, asks the owner to call `work`.
+  model_table(std::shared_ptr<device_service> service, std::function<void()> wake);
   model_table(const model_table&) = delete;
   model_table& operator=(const model_table&) = delete;
   /// Answers the requests that wait with `shutting_down`, and then waits for the programs that are
@@ -96,28 +44,8 @@ class model_table {
   ///@}
   /// The requests that wait for programs.
   [[nodiscard]] queue_status status() const noexcept;
-  /// Has the program actor run a model, now or once its program has been made, and answer at
-  /// `address`.
-  template <class Request>
-  void run(Request&& request, const request_options& options, request_sender sender,
-           reply_address&& address) noexcept {
-    std::unique_ptr<model_request> started;
-    auto failure = failure_of([&] { started = std::make_unique<model_request>(address); });
-    if (failure) return address.send_error(*failure);
-    failure = failure_of([&] {
-      require_open();
-      started->model = find(request.name);
-      started->outputs = started->model->source.number_outputs(request.outputs);
-      started->inputs = started->model->source.order_inputs(std::move(request.inputs));
-      started->key = started->model->source.key_of(started->inputs, options.bits);
-      started->bytes = host_bytes_of_inputs(started->inputs);
-      started->to_host = std::is_same_v<std::remove_cvref_t<Request>, run_model_to_host>;
-      started->options = options;
-      started->sender = sender;
-    });
-    if (failure) return started->fail(*failure);
-    proceed(std::move(started));
-  }
+  /// Runs a model for `request`, now or once its program has been made.
+  void run(std::unique_ptr<model_request> request, run_model&& model) noexcept;
   /// Answers those requests of `sender` with the id `id` that wait for a program with `cancelled`.
   void cancel(request_sender sender, std::uint64_t id) noexcept;
   /// Drops those with `request_options::while_alive`, because their sender has ended.
@@ -137,7 +65,7 @@ class model_table {
   /// Why requests end while they wait. These are made in advance: there may be no memory when they
   /// are needed.
   struct wait_failures {
-    error actor_ended{errc::shutting_down, "the model actor has ended"};
+    error closed{errc::shutting_down, "the models are not served any more"};
     error sender_ended{errc::cancelled, "the sender has ended"};
     error cancelled{errc::cancelled, "the request was cancelled"};
     error expired{errc::deadline_exceeded,
@@ -176,7 +104,6 @@ class model_table {
   /// Passes a request on if there is a program, or answers it if there cannot be one. Returns
   /// whether it has got the key of another program that it needs.
   [[nodiscard]] bool apply(model_request& request, const program_outcome& outcome);
-  void pass_on(model_request& request, const program_outcome& outcome);
   void wait(std::unique_ptr<model_request>& request,
             const std::shared_ptr<program_cache::entry>& entry);
   /// Takes a request that waits.
@@ -194,7 +121,6 @@ class model_table {
               program_outcome&& outcome) noexcept;
 
   const std::shared_ptr<device_service> service_;
-  const caf::strong_actor_ptr programs_;
   const std::function<void()> wake_;
   const wait_failures failures_;
   std::map<std::string, std::shared_ptr<served_model>> models_;

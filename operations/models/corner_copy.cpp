@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/models/corner_copy.hpp"
+#include "operations/models/corner_copy.hpp"
 
 #include <sluice/runtime/element_type.hpp>
 
