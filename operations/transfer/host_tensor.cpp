@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <new>
 
@@ -63,6 +64,18 @@ host_tensor::host_tensor(element_type type, const extents& shape, std::size_t co
 host_tensor host_tensor::pinned(device_runtime& runtime, element_type type, const extents& shape) {
   const auto spec = tensor_spec::row_major(type, shape);
   return {type, shape, spec.size(), runtime.allocate_pinned(spec.bytes())};
+}
+
+host_tensor host_tensor::external(std::shared_ptr<void> elements, element_type type,
+                                  const extents& shape) {
+  const auto size = tensor_spec::row_major(type, shape).size();
+  if (elements == nullptr) throw invalid_argument("elements", "is null");
+  const auto alignment = std::min<std::size_t>(size_of(type), alignof(double));
+  if (reinterpret_cast<std::uintptr_t>(elements.get()) % alignment != 0) {
+    throw invalid_argument("elements",
+                           "is not a multiple of " + std::to_string(alignment) + " bytes");
+  }
+  return {type, shape, size, std::move(elements)};
 }
 
 host_tensor host_tensor::first(std::int64_t count) const {

@@ -95,6 +95,15 @@ std::size_t device_runtime::trim_memory() {
   return core_->resource().trim();
 }
 
+std::shared_ptr<void> device_runtime::register_host(std::shared_ptr<void> memory,
+                                                    std::size_t bytes) {
+  core_->require_open();
+  if (memory == nullptr || bytes == 0) {
+    throw error(errc::invalid_argument, "memory is null or has no bytes");
+  }
+  return core_->staging().clients().add(std::move(memory), bytes);
+}
+
 std::shared_ptr<void> device_runtime::allocate_pinned(std::size_t bytes) {
   core_->require_open();
   auto& buffers = core_->staging().clients();

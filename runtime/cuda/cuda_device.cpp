@@ -257,6 +257,16 @@ class cuda_device final : public device {
     if (!lost()) note(cudaFreeHost(address));
   }
 
+  void pin(void* address, std::size_t bytes) override {
+    require_usable();
+    const current_device_scope scope(*this);
+    checked(cudaHostRegister(address, bytes, cudaHostRegisterDefault), bytes);
+  }
+  void unpin(void* address) noexcept override {
+    const current_device_scope scope(*this);
+    if (!lost()) note(cudaHostUnregister(address));
+  }
+
   void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
             native_stream* stream) override {
     require_usable();

@@ -28,6 +28,12 @@ class client_buffers {
   /// @throws error `device_lost`
   /// @throws std::bad_alloc
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
+  /// Pins memory of others. The registration ends with the last owner of the result, and then
+  /// `memory` is released, on the reclaim thread.
+  /// @throws error `invalid_argument` if a part of it is in a buffer
+  /// @throws error `out_of_memory`, `library_failure`, `device_lost`
+  /// @throws std::bad_alloc
+  [[nodiscard]] std::shared_ptr<void> add(std::shared_ptr<void> memory, std::size_t bytes);
   /// Whether a range of memory lies in one buffer.
   [[nodiscard]] bool contain(const void* first, std::size_t bytes) const noexcept;
 
@@ -41,6 +47,7 @@ class client_buffers {
     std::atomic<std::size_t> count{0};
   };
   class buffer;
+  class registered_memory;
 
   const std::shared_ptr<pinned_pool> pool_;
   const std::shared_ptr<registry> registry_ = std::make_shared<registry>();

@@ -9,7 +9,8 @@
 
 namespace sluice {
 class device;
-}
+class releasable;
+}  // namespace sluice
 
 namespace sluice::detail {
 
@@ -77,6 +78,12 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
   /// the bytes that await release.
   /// @throws error `over_budget`, always
   [[noreturn]] void refuse(std::size_t bytes) const;
+
+  /// The device whose memory this is.
+  [[nodiscard]] const std::shared_ptr<device>& shared_device() const noexcept { return device_; }
+  /// Has the reclaim thread destroy an object that owns pinned memory; the calling thread after the
+  /// runtime's end.
+  void release(std::unique_ptr<releasable> owner) noexcept;
 
   /// Hands every kept piece to the reclaim thread.
   void trim() noexcept;

@@ -70,6 +70,8 @@ class forwarding_device : public device {
   std::size_t pool_bytes() noexcept override { return real_->pool_bytes(); }
   void* allocate_staging(std::size_t bytes) override { return real_->allocate_staging(bytes); }
   void deallocate_staging(void* address) noexcept override { real_->deallocate_staging(address); }
+  void pin(void* address, std::size_t bytes) override { real_->pin(address, bytes); }
+  void unpin(void* address) noexcept override { real_->unpin(address); }
   void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
             native_stream* s) override {
     real_->copy(destination, source, bytes, direction, s);

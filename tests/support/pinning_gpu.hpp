@@ -55,6 +55,20 @@ class pinning_gpu : public pretended_gpu {
     }
     pretended_gpu::deallocate_staging(address);
   }
+  void pin(void* address, std::size_t bytes) override {
+    pretended_gpu::pin(address, bytes);
+    const std::lock_guard lock(mutex_);
+    sizes_[address] = bytes;
+    pinned_ += bytes;
+  }
+  void unpin(void* address) noexcept override {
+    {
+      const std::lock_guard lock(mutex_);
+      pinned_ -= sizes_.extract(address).mapped();
+      freed_by_.insert(std::this_thread::get_id());
+    }
+    pretended_gpu::unpin(address);
+  }
   void copy(void* destination, const void* source, std::size_t bytes, copy_direction direction,
             native_stream* s) override {
     if (copies_left_ > 0 && --copies_left_ == 0) {

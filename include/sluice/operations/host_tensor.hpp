@@ -76,6 +76,17 @@ class SLUICE_EXPORT host_tensor {
   [[nodiscard]] static host_tensor pinned(device_runtime& runtime, element_type type,
                                           const extents& shape);
 
+  /// A tensor of elements that lie in memory of others, which are not copied.
+  ///
+  ///     host_tensor::external({mapping, mapping->data()}, element_type::u8, {720, 1280, 3})
+  ///
+  /// The tensor and its copies own `elements`, which are row-major, without gaps.
+  /// @throws error `invalid_argument` if an extent is negative, the size in bytes overflows, `type`
+  /// is not an enumerator, or `elements` is null or not aligned for the type
+  /// @throws std::bad_alloc if there is no memory
+  [[nodiscard]] static host_tensor external(std::shared_ptr<void> elements, element_type type,
+                                            const extents& shape);
+
   /// Whether there is a tensor.
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
   /// The type of an element.

@@ -258,6 +258,14 @@ class SLUICE_EXPORT device {
   [[nodiscard]] virtual void* allocate_staging(std::size_t bytes) = 0;
   /// Frees memory of `allocate_staging`. No pending work may use it.
   virtual void deallocate_staging(void* address) noexcept = 0;
+  /// Pins memory that was allocated elsewhere, so that copies run at full speed. A host device has
+  /// nothing to do.
+  /// @throws error `out_of_memory` if it cannot be pinned
+  /// @throws error `library_failure` if the driver refuses it, as it does memory that is pinned
+  /// @throws error `device_lost` if the GPU is lost
+  virtual void pin(void* /*address*/, std::size_t /*bytes*/) {}
+  /// Ends what `pin` has begun. No pending work may use the memory.
+  virtual void unpin(void* /*address*/) noexcept {}
 
   /// Enqueues a copy of `bytes` bytes on `stream`.
   ///

@@ -340,6 +340,24 @@ TEST(host_tensor, shares_its_first_elements) {
   EXPECT_TRUE(throws(errc::invalid_argument, "no dimension", [&] { (void)number.first(0); }));
 }
 
+TEST(host_tensor, shares_elements_of_others) {
+  const auto memory = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
+  {
+    const auto x = host_tensor::external({memory, memory->data()}, element_type::f32, {2, 3});
+    EXPECT_EQ(x.values<float>().data(), memory->data());
+    EXPECT_EQ(x.shape(), extents({2, 3}));
+    EXPECT_EQ(memory.use_count(), 2);
+  }
+  EXPECT_EQ(memory.use_count(), 1);
+  EXPECT_TRUE(throws(errc::invalid_argument, "elements",
+                     [] { (void)host_tensor::external(nullptr, element_type::f32, {0}); }));
+  const std::shared_ptr<void> odd(memory, reinterpret_cast<char*>(memory->data()) + 2);
+  EXPECT_TRUE(throws(errc::invalid_argument, "elements",
+                     [&] { (void)host_tensor::external(odd, element_type::f32, {1}); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "shape",
+                     [&] { (void)host_tensor::external(memory, element_type::f32, {-1}); }));
+}
+
 TEST(host_tensor, leaves_nothing_behind_when_it_is_moved) {
   host_tensor source(std::vector<float>{1, 2, 3});
   const auto address = source.data();

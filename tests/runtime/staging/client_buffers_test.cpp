@@ -9,7 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -116,6 +119,72 @@ TEST_F(client_memory, stays_with_a_transfer_until_it_has_completed) {
   EXPECT_EQ(finish(gpu(), start_download(block, gpu().stream)), contents);
   up.transfer.reset();
   EXPECT_NE(runtime().allocate_pinned(limit), nullptr);
+}
+
+TEST_F(client_memory, may_be_registered_memory_of_others) {
+  const auto contents = numbers(word_count);
+  const auto memory = std::make_shared<values>(contents);
+  const auto bytes = word_count * sizeof(std::uint32_t);
+  const std::weak_ptr<values> watch = memory;
+  auto pinned = runtime().register_host({memory, memory->data()}, bytes);
+  EXPECT_EQ(pinned.get(), memory->data());
+  EXPECT_EQ(device().pinned(), bytes);
+  EXPECT_EQ(through_the_device(pinned, word_count), contents);
+  EXPECT_EQ(runtime().statistics().pinned_bytes, 0U) << "it passed through other memory";
+  // A part of it that another owner keeps alive.
+  EXPECT_EQ(through_the_device({memory, memory->data() + 7}, word_count - 7),
+            values(contents.begin() + 7, contents.end()));
+  EXPECT_EQ(runtime().statistics().pinned_bytes, 0U);
+  EXPECT_EQ(runtime().statistics().client_pinned_bytes, device().pinned() - bytes);
+}
+
+TEST_F(client_memory, is_not_registered_twice) {
+  const auto memory = std::make_shared<values>(numbers(word_count));
+  const auto whole = word_count * sizeof(std::uint32_t);
+  auto* const first = reinterpret_cast<std::byte*>(memory->data());
+  const auto register_part = [&](std::size_t offset, std::size_t bytes) {
+    return runtime().register_host({memory, first + offset}, bytes);
+  };
+  const auto held = register_part(4096, 8192);
+  for (const auto& [offset, bytes] : {std::pair<std::size_t, std::size_t>{4096, 8192},
+                                      {0, 4097},
+                                      {12287, 1},
+                                      {5000, 100},
+                                      {0, whole}}) {
+    EXPECT_TRUE(throws(errc::invalid_argument, "pinned already",
+                       [&] { (void)register_part(offset, bytes); }))
+        << offset << " + " << bytes;
+  }
+  EXPECT_NE(register_part(0, 4096), nullptr);
+  EXPECT_NE(register_part(12288, 4096), nullptr);
+  EXPECT_TRUE(
+      throws(errc::invalid_argument, "memory", [&] { (void)runtime().register_host(nullptr, 1); }));
+  EXPECT_TRUE(throws(errc::invalid_argument, "memory", [&] { (void)register_part(0, 0); }));
+}
+
+TEST_F(client_memory, is_released_after_its_registration_has_ended) {
+  std::size_t pinned_at_release = 1;
+  std::promise<std::thread::id> released;
+  auto memory = std::shared_ptr<void>(new values(100), [&](void* p) {
+    pinned_at_release = device().pinned();
+    delete static_cast<values*>(p);
+    released.set_value(std::this_thread::get_id());
+  });
+  runtime().register_host(std::move(memory), 400).reset();
+  EXPECT_NE(released.get_future().get(), std::this_thread::get_id()) << "a driver call blocks";
+  EXPECT_EQ(pinned_at_release, 0U);
+}
+
+TEST(client_memory_without_a_runtime, stays_registered_until_its_last_owner) {
+  const auto device = std::make_shared<pinning_gpu>();
+  std::shared_ptr<void> left;
+  {
+    const side gpu(device);
+    left = gpu.runtime->register_host(std::make_shared<values>(100), 400);
+  }
+  EXPECT_EQ(device->pinned(), 400U);
+  left.reset();
+  EXPECT_EQ(device->pinned(), 0U);
 }
 
 TEST(client_memory_without_a_runtime, is_freed_by_its_last_owner) {
