@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker of worker_process_test. Its first argument says what it does.
+#include "service/arena/worker_channel.hpp"
+#include "service/front/control_socket.hpp"
+#include "service/front/worker_process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <poll.h>
+#include <signal.h>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace sluice::service {
+namespace {
+
+/// Answers requests with their inputs, and control messages with themselves, until the control
+/// socket is closed.
+int echo(bool stops_at_a_request) {
+  worker_channel channel(
+      std::make_shared<shared_memory>(file_descriptor(worker_descriptors::memory)),
+      file_descriptor(worker_descriptors::worker_wake),
+      file_descriptor(worker_descriptors::front_wake));
+  control_socket control{file_descriptor(worker_descriptors::control)};
+  std::vector<run_message> requests;
+  std::vector<std::uint64_t> cancellations;
+  while (!control.is_closed()) {
+    while (const auto message = control.receive()) (void)control.send(*message);
+    if (channel.receive(requests, cancellations) == 0 && channel.begin_sleep()) {
+      std::array<pollfd, 2> descriptors{
+          pollfd{.fd = channel.wake_descriptor(), .events = POLLIN, .revents = 0},
+          pollfd{.fd = control.descriptor(), .events = POLLIN, .revents = 0}};
+      (void)::poll(descriptors.data(), descriptors.size(), -1);
+      channel.end_sleep();
+    }
+    if (stops_at_a_request && !requests.empty()) (void)::raise(SIGSTOP);
+    for (const auto& request : requests) {
+      std::vector<std::uint64_t> sizes;
+      for (const auto& input : request.inputs) sizes.push_back(input.bytes);
+      auto region = channel.allocate(sizes);
+      if (!region) return 3;
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const auto input = channel.bytes(request.inputs[i]);
+        std::copy(input.begin(), input.end(), region->tensor(i).begin());
+      }
+      channel.send(request.number, request.inputs, std::move(*region));
+    }
+    requests.clear();
+  }
+  return 0;
+}
+
+/// Says what the process has inherited.
+int describe_process() {
+  nlohmann::json description{{"descriptors", nlohmann::json::array()}};
+  {
+    std::vector<int> listed;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      listed.push_back(std::stoi(entry.path().filename()));
+    }
+    // That of the listing itself is closed by now.
+    for (const int descriptor : listed) {
+      const auto link = "/proc/self/fd/" + std::to_string(descriptor);
+      if (std::filesystem::exists(std::filesystem::symlink_status(link))) {
+        description["descriptors"].push_back(descriptor);
+      }
+    }
+  }
+  std::sort(description["descriptors"].begin(), description["descriptors"].end());
+  description["input"] = std::filesystem::read_symlink("/proc/self/fd/0").string();
+  description["group"] = ::getpgrp() == ::getpid();
+  sigset_t blocked{};
+  (void)::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  description["blocked"] = ::sigismember(&blocked, SIGTERM);
+  struct sigaction action {};
+  (void)::sigaction(SIGPIPE, nullptr, &action);
+  description["ignored"] = action.sa_handler == SIG_IGN;
+  for (const char* name : {"SLUICE_TEST_ADDED", "SLUICE_TEST_CHANGED", "SLUICE_TEST_KEPT"}) {
+    const char* value = std::getenv(name);
+    description[name] = value == nullptr ? "" : value;
+  }
+  control_socket control{file_descriptor(worker_descriptors::control)};
+  return control.send(description) && control.flush() ? 0 : 1;
+}
+
+int run(std::string_view task) {
+  end_with_front();
+  if (task == "echo") return echo(false);
+  if (task == "stop") return echo(true);
+  if (task == "describe") return describe_process();
+  if (task == "exit") return 7;
+  if (task == "hang") {
+    control_socket control{file_descriptor(worker_descriptors::control)};
+    if (!control.send("begun")) return 1;
+    while (true) (void)::pause();
+  }
+  return 2;
+}
+
+}  // namespace
+}  // namespace sluice::service
+
+int main(int argc, char** argv) {
+  return argc < 2 ? 2 : sluice::service::run(argv[1]);
+}
