@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/repository/model_config.hpp"
+
+#include "service/repository/config_text.hpp"
+#include "service/repository/key_reader.hpp"
+#include "service/repository/printable.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace sluice::service {
+namespace {
+
+constexpr std::int64_t max_lanes = 64;
+constexpr std::int64_t max_extent = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t max_warm_up_runs = 1000;
+constexpr std::size_t max_rank = 16;
+/// Of one input of a warm-up, batch included.
+constexpr std::int64_t max_warm_up_bytes = std::int64_t{1} << 34;
+
+datatype type_of(key_reader& table) {
+  const std::string name = table.text("data_type");
+  constexpr std::string_view prefix = "TYPE_";
+  if (name.starts_with(prefix)) {
+    if (const auto type = datatype_from(std::string_view(name).substr(prefix.size()))) return *type;
+  }
+  throw config_error(table.path_of("data_type") + " must be TYPE_FP32 or another type of numbers");
+}
+
+std::vector<std::int64_t> dims_of(key_reader& table, std::int64_t least) {
+  auto dims = table.integers("dims", least, max_extent);
+  if (dims.size() > max_rank)
+    throw config_error(table.path_of("dims") + " has more than " + std::to_string(max_rank) +
+                       " extents");
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end())
+    throw config_error(table.path_of("dims") + " has an extent of 0");
+  return dims;
+}
+
+std::vector<config_tensor> tensors_of(key_reader& config, const char* key) {
+  std::vector<config_tensor> tensors;
+  std::set<std::string> names;
+  for (auto& table : config.tables(key)) {
+    config_tensor tensor{.name = table.text("name")};
+    if (tensor.name.empty()) throw config_error(table.path_of("name") + " is empty");
+    if (!names.insert(tensor.name).second)
+      throw config_error(table.path_of("name") + " occurs twice");
+    tensor.type = type_of(table);
+    tensor.dims = dims_of(table, -1);
+    table.finish();
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+/// Batches form by themselves, so the keys are hints that change nothing.
+void check_batching(key_reader& config) {
+  if (!config.has("dynamic_batching")) return;
+  auto table = config.table("dynamic_batching");
+  (void)table.integers("preferred_batch_size", 1, max_extent);
+  (void)table.integer("max_queue_delay_microseconds", 0, 0,
+                      std::numeric_limits<std::int64_t>::max());
+  table.finish();
+}
+
+std::int64_t lanes_of(key_reader& config) {
+  auto groups = config.tables("instance_group");
+  if (groups.empty()) return 1;
+  if (groups.size() > 1) throw config_error("instance_group must not have more than one group");
+  auto& group = groups.front();
+  if (group.has("kind") && group.text("kind") != "KIND_AUTO")
+    throw config_error(group.path_of("kind") +
+                       " must be KIND_AUTO, because the workers of the server choose the devices");
+  const auto count = group.integer("count", 1, 1, max_lanes);
+  group.finish();
+  return count;
+}
+
+version_policy versions_of(key_reader& config) {
+  version_policy policy;
+  if (!config.has("version_policy")) return policy;
+  auto table = config.table("version_policy");
+  if (int{table.has("latest")} + int{table.has("all")} + int{table.has("specific")} != 1)
+    throw config_error("version_policy must have one of the keys latest, all and specific");
+  const char* key = table.has("latest") ? "latest" : table.has("all") ? "all" : "specific";
+  auto choice = table.table(key);
+  if (table.has("latest")) {
+    policy.latest_count =
+        static_cast<std::uint64_t>(choice.integer("num_versions", 1, 1, max_extent));
+  } else if (table.has("all")) {
+    policy.kind = version_policy::choice::all;
+  } else {
+    policy.kind = version_policy::choice::specific;
+    const auto versions = choice.integers("versions", 1, std::numeric_limits<std::int64_t>::max());
+    const std::set<std::int64_t> ascending(versions.begin(), versions.end());
+    if (ascending.empty()) throw config_error(choice.path_of("versions") + " is empty");
+    policy.versions.assign(ascending.begin(), ascending.end());
+  }
+  choice.finish();
+  table.finish();
+  return policy;
+}
+
+void check_size(const warm_up& run, const warm_up_input& input, const std::string& path) {
+  auto bytes = static_cast<std::int64_t>(size_of(input.tensor.type)) *
+               std::max<std::int64_t>(run.batch_size, 1);
+  for (const auto extent : input.tensor.dims) {
+    if (bytes > max_warm_up_bytes / extent) throw config_error(path + " has more than 16 GiB");
+    bytes *= extent;
+  }
+}
+
+std::vector<warm_up> warm_ups_of(key_reader& config, std::int64_t max_batch_size) {
+  std::vector<warm_up> warm_ups;
+  for (auto& table : config.tables("model_warmup")) {
+    warm_up run{.name = table.text("name", "")};
+    // Triton's 0, the default, stands for 1 in both keys.
+    run.batch_size = table.integer("batch_size", 0, 0, std::max<std::int64_t>(max_batch_size, 1));
+    run.batch_size = max_batch_size == 0 ? 0 : std::max<std::int64_t>(run.batch_size, 1);
+    run.count = std::max<std::int64_t>(table.integer("count", 0, 0, max_warm_up_runs), 1);
+    for (auto& [name, values] : table.named_tables("inputs")) {
+      warm_up_input input{.tensor = {.name = name}};
+      input.tensor.type = type_of(values);
+      input.tensor.dims = dims_of(values, 1);
+      input.is_random = values.boolean("random_data", false);
+      if (values.boolean("zero_data", !input.is_random) == input.is_random)
+        throw config_error(values.path_of("zero_data") + " contradicts random_data");
+      values.finish();
+      check_size(run, input, values.path());
+      run.inputs.push_back(std::move(input));
+    }
+    if (run.inputs.empty()) throw config_error(table.path_of("inputs") + " is missing");
+    table.finish();
+    warm_ups.push_back(std::move(run));
+  }
+  return warm_ups;
+}
+
+void check_backend(key_reader& config, const char* key) {
+  const std::string name = config.text(key, "sluice");
+  for (const char* accepted : {"sluice", "onnxruntime", "onnxruntime_onnx"})
+    if (name == accepted) return;
+  throw config_error(std::string(key) + " must be sluice, onnxruntime or onnxruntime_onnx");
+}
+
+precision precision_of(key_reader& parameters) {
+  const std::string name = parameters.text("precision", "original");
+  constexpr std::pair<const char*, precision> names[] = {{"original", precision::original},
+                                                         {"tf32", precision::tf32},
+                                                         {"f16", precision::f16},
+                                                         {"bf16", precision::bf16}};
+  for (const auto& [known, value] : names)
+    if (name == known) return value;
+  throw config_error(parameters.path_of("precision") + " must be original, tf32, f16 or bf16");
+}
+
+model_config config_of(const nlohmann::json& tree) {
+  key_reader table(tree, "");
+  model_config config{.name = table.text("name", "")};
+  check_backend(table, "platform");
+  check_backend(table, "backend");
+  config.max_batch_size = table.integer("max_batch_size", 0, 0, max_extent);
+  config.lanes = lanes_of(table);
+  config.versions = versions_of(table);
+  config.inputs = tensors_of(table, "input");
+  config.outputs = tensors_of(table, "output");
+  config.warm_ups = warm_ups_of(table, config.max_batch_size);
+  check_batching(table);
+  if (table.has("parameters")) {
+    auto parameters = table.table("parameters");
+    config.precision = precision_of(parameters);
+    config.is_required = parameters.boolean("required", false);
+    parameters.finish();
+  }
+  table.finish();
+  return config;
+}
+
+}  // namespace
+
+model_config parse_config(std::string_view text, config_form form) {
+  if (text.size() > max_config_bytes) throw config_error("has more than 64 KiB");
+  return config_of(form == config_form::toml ? parse_toml(text) : parse_pbtxt(text));
+}
+
+std::vector<std::uint64_t> chosen_versions(const version_policy& policy,
+                                           const std::vector<std::uint64_t>& available) {
+  switch (policy.kind) {
+    case version_policy::choice::all:
+      return available;
+    case version_policy::choice::specific: {
+      std::vector<std::uint64_t> chosen;
+      std::set_intersection(available.begin(), available.end(), policy.versions.begin(),
+                            policy.versions.end(), std::back_inserter(chosen));
+      return chosen;
+    }
+    case version_policy::choice::latest:
+      break;
+  }
+  const auto count = std::min<std::uint64_t>(policy.latest_count, available.size());
+  return {available.end() - static_cast<std::ptrdiff_t>(count), available.end()};
+}
+
+}  // namespace sluice::service
