@@ -43,6 +43,7 @@ struct run_result {
   std::optional<request_error> error{};
   std::vector<result_tensor> outputs{};  ///< in the order of the request
   std::shared_ptr<const void> memory{};  ///< keeps the bytes of the outputs
+  std::string version{};                 ///< of the model that ran; empty: as in the request
 };
 
 /// An input of a run. Its bytes are those of the tensor of `input_memory` with the same number.

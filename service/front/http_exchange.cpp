@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of http_connection from the head of a request to its reply.
+#include "service/front/http_connection.hpp"
+#include "service/front/http_error.hpp"
+#include "service/front/inference_run.hpp"
+#include "service/front/queries.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace sluice::service {
+namespace {
+
+namespace asio = boost::asio;
+
+// A short rest of a body is cheaper to read than a new connection is to set up.
+constexpr std::uint64_t most_discarded = std::uint64_t{64} << 10;
+
+constexpr std::string_view invitation = "HTTP/1.1 100 Continue\r\n\r\n";
+
+[[nodiscard]] http_reply failure_reply(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const http_error& error) {
+    return make_error_reply(error.status(), error.what());
+  } catch (const request_error& error) {
+    return make_error_reply(error);
+  } catch (const std::bad_alloc&) {
+    return make_error_reply(503, "the server is out of memory");
+  } catch (...) {
+    return make_error_reply(500, "the server failed");
+  }
+}
+
+void check_origin(const request_head& head, const host_policy& hosts) {
+  if (!hosts.is_restricted()) return;
+  if (head.has_origin) throw http_error(403, "the server does not answer to pages of browsers");
+  const bool has_no_host = head.is_http_1_0 && head.host.empty();
+  if (!has_no_host && !hosts.permits(head.host)) {
+    throw http_error(403, "the server does not have the name in Host");
+  }
+}
+
+}  // namespace
+
+bool http_connection::read_head() {
+  const auto& limits = context_.options.limits;
+  // Some clients send an empty line after a body.
+  if (skips_empty_line_ && buffer_.text().substr(0, 2) == "\r\n") {
+    buffer_.consume(2);
+    searched_ = 0;
+    skips_empty_line_ = false;
+  }
+  const std::string_view text = buffer_.text();
+  // Until the head is understood it is not known where the next request begins.
+  closes_ = true;
+  is_head_request_ = false;
+  body_ = {};
+  const auto length = find_head_end(text, searched_);
+  if (length.value_or(text.size() + 1) > limits.head_bytes) {
+    throw http_error(431, "the head of the request is too large");
+  }
+  if (!length) return false;
+  const request_head head = parse_request_head(text.substr(0, *length), limits);
+  closes_ = false;
+  buffer_.consume(*length);
+  begin_request(head);
+  return true;
+}
+
+void http_connection::begin_request(const request_head& head) {
+  const std::uint64_t body_limit = context_.options.limits.body_bytes;
+  request_since_ = clock::now();
+  deadline_.reset();
+  if (head.timeout) deadline_ = request_since_ + *head.timeout;
+  is_head_request_ = head.method == http_method::head;
+  is_http_1_0_ = head.is_http_1_0;
+  keeps_alive_ = head.keeps_alive;
+  body_ = request_body(head, body_limit);
+  awaits_invitation_ = head.expects_continue && head.has_body() && !head.is_http_1_0;
+
+  check_origin(head, context_.hosts);
+  if (head.path == "*") {
+    if (head.method != http_method::options) throw http_error(400, "the path is *");
+    return reply_with({.status = 204, .allow = "GET, HEAD, POST, OPTIONS"});
+  }
+  route_ = find_route(head.path);
+  const auto allowed = allowed_methods(route_.target);
+  if (!allows(route_.target, head.method)) {
+    auto reply = make_error_reply(405, "the path does not have this method");
+    reply.allow = allowed;
+    return reply_with(std::move(reply));
+  }
+  if (head.method == http_method::options) return reply_with({.status = 204, .allow = allowed});
+  if (route_.target != endpoint::infer) {
+    return reply_with(answer_query(route_, context_.backend));
+  }
+
+  reader_.begin(body_, head.json_bytes, body_limit);
+  if (awaits_invitation_ && buffer_.empty()) {
+    awaits_invitation_ = false;
+    written_.assign(1, asio::const_buffer(invitation.data(), invitation.size()));
+    enter(state::inviting);
+    return write(written_);
+  }
+  awaits_invitation_ = false;
+  enter(state::body);
+}
+
+bool http_connection::read_body() {
+  switch (reader_.read(buffer_, body_)) {
+    case inference_reader::need::bytes:
+      return false;
+    case inference_reader::need::parsing:
+      run_aside(
+          state::parsing, [this] { reader_.parse(); }, [this] { enter(state::body); });
+      return true;
+    case inference_reader::need::nothing:
+      submit();
+      return true;
+  }
+  return false;
+}
+
+bool http_connection::discard_body() {
+  const std::uint64_t bytes = std::min<std::uint64_t>(buffer_.size(), *body_.plain_bytes());
+  buffer_.consume(static_cast<std::size_t>(bytes));
+  body_.take_plain(bytes);
+  if (!body_.is_done()) return false;
+  write_reply();
+  return true;
+}
+
+void http_connection::run_aside(state meanwhile, std::function<void()> work,
+                                std::function<void()> then) {
+  enter(meanwhile);
+  asio::post(context_.json_threads, [self = shared_from_this(),
+                                     busy = asio::make_work_guard(socket_.get_executor()),
+                                     work = std::move(work), then = std::move(then)]() mutable {
+    std::exception_ptr failure;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const auto executor = busy.get_executor();
+    // The loop holds the connection from now on, so that its thread destroys it.
+    asio::post(executor, [self = std::move(self), then = std::move(then),
+                          failure = std::move(failure)] { self->finish_aside(failure, then); });
+  });
+}
+
+void http_connection::finish_aside(const std::exception_ptr& failure,
+                                   const std::function<void()>& then) {
+  if (state_ == state::closed) return;
+  if (has_hung_up_) return close();
+  continue_with([&] {
+    if (failure) std::rethrow_exception(failure);
+    then();
+  });
+}
+
+void http_connection::submit() {
+  if (has_hung_up_) return close();
+  deadline_ = deadline_of(reader_.request(), request_since_, deadline_);
+  if (deadline_ && clock::now() > *deadline_) {
+    throw request_error(request_status::deadline_exceeded,
+                        "the deadline passed before the request was there");
+  }
+  auto run = make_run(reader_.request(), route_, deadline_, number_);
+  const std::uint64_t count = ++runs_;
+  auto pending =
+      std::make_shared<pending_run>([self = shared_from_this(), count](run_result result) mutable {
+        const auto executor = self->socket_.get_executor();
+        // The loop holds the connection from now on, so that its thread destroys it.
+        asio::post(executor, [self = std::move(self), count, result = std::move(result)]() mutable {
+          self->on_result(count, std::move(result));
+        });
+      });
+  enter(state::running);
+  try {
+    run_number_ = context_.backend.submit(
+        std::move(run), reader_.take_inputs(),
+        [pending](run_result result) { pending->deliver(std::move(result)); });
+  } catch (...) {
+    pending->forget();
+    throw;
+  }
+  run_ = std::move(pending);
+}
+
+void http_connection::on_result(std::uint64_t run, run_result result) {
+  if (state_ != state::running || run != runs_) return;
+  run_.reset();
+  continue_with([&] {
+    const auto& request = reader_.request();
+    if (result.error || json_output_bytes(request, result) <= most_json_between_reads) {
+      return reply_with(make_run_reply(request, route_, std::move(result)));
+    }
+    result_ = std::move(result);
+    run_aside(
+        state::composing,
+        [this] { reply_ = make_run_reply(reader_.request(), route_, std::move(result_)); },
+        [this] { reply_with(std::move(reply_)); });
+  });
+}
+
+void http_connection::cancel_run() noexcept {
+  if (!run_) return;
+  run_->forget();
+  run_.reset();
+  context_.backend.cancel(run_number_);
+}
+
+void http_connection::reply_with(http_reply reply) {
+  reply_ = std::move(reply);
+  const auto rest = body_.plain_bytes();
+  const bool is_worth_reading = rest && *rest <= most_discarded && !awaits_invitation_;
+  if (!body_.is_done() && is_worth_reading && keeps_alive_ && !closes_) {
+    return enter(state::discarding);
+  }
+  write_reply();
+}
+
+void http_connection::reply_with_failure(const std::exception_ptr& failure) {
+  reply_with(failure_reply(failure));
+}
+
+}  // namespace sluice::service

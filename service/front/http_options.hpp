@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::service {
+
+/// Limits of what clients may send. Requests above one of them are refused.
+struct http_limits {
+  std::size_t head_bytes = std::size_t{16} << 10;  ///< request line and fields; 431 above
+  std::size_t fields = 100;                        ///< 431 above
+  std::uint64_t body_bytes = std::uint64_t{64}
+                             << 20;  ///< as sent and after decompression; 413 above
+  /// JSON text of all connections that is being read or parsed; 429 above. The memory of tensors is
+  /// limited by the backend.
+  std::uint64_t json_bytes_in_flight = std::uint64_t{256} << 20;
+  std::size_t connections = 1024;  ///< of the server; 503 above
+};
+
+/// How long clients may take. Checked ten times a second.
+struct http_deadlines {
+  std::chrono::milliseconds idle{75'000};    ///< between an answer and the next request
+  std::chrono::milliseconds head{10'000};    ///< from the first byte of a head to its last
+  std::chrono::milliseconds body{300'000};   ///< from the head to the end of the body
+  std::chrono::milliseconds write{300'000};  ///< for a client to take an answer
+  /// How long a connection that is closed with part of a request unread still discards what comes,
+  /// so that the client can read the answer.
+  std::chrono::milliseconds linger{2'000};
+  /// Bytes a second that bodies and answers must make on average after `grace`; 0: any rate.
+  std::uint64_t least_rate = 4096;
+  std::chrono::milliseconds grace{5'000};
+};
+
+/// Options of `http_server`.
+struct http_options {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8000;  ///< 0: any free port
+  unsigned threads = 1;       ///< that read and write, each with its own connections
+  unsigned json_threads = 1;  ///< that parse and write JSON of more than 64 KiB
+  /// Names that a `Host` field may have besides localhost, 127.0.0.1, ::1 and `address`. They
+  /// matter to a server on a loopback address only: others accept any name.
+  std::vector<std::string> hosts{};
+  http_limits limits{};
+  http_deadlines deadlines{};
+};
+
+}  // namespace sluice::service

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/front/http_options.hpp"
+#include "service/front/model_backend.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace sluice::service {
+
+/// A server of the Open Inference Protocol over HTTP/1.1.
+///
+///     http_server server({.port = 0}, backend);
+///     connect("127.0.0.1", server.port());
+///     server.stop(std::chrono::seconds(30));
+///
+/// On a loopback address it refuses requests for foreign hosts and requests of browsers' pages, see
+/// `host_policy`. The members may be called by any thread.
+class http_server {
+ public:
+  /// Listens and starts the threads.
+  /// @param backend  outlives the server
+  /// @throws std::system_error if the address cannot be bound
+  http_server(http_options options, model_backend& backend);
+  http_server(const http_server&) = delete;
+  http_server& operator=(const http_server&) = delete;
+  /// `stop` without a delay.
+  ~http_server();
+
+  /// The port that is bound.
+  [[nodiscard]] std::uint16_t port() const noexcept;
+  /// Connections that are open.
+  [[nodiscard]] std::size_t connections() const;
+  /// Bytes of JSON text that are being read or parsed.
+  [[nodiscard]] std::uint64_t json_bytes() const noexcept;
+
+  /// Stops serving: accepts no connections, closes idle ones, and others after their answer. Those
+  /// that are open after `delay` are closed, and their runs cancelled. Afterwards the server calls
+  /// nothing of the backend. Later calls do nothing.
+  void stop(std::chrono::milliseconds delay);
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace sluice::service

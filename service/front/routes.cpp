@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/front/routes.hpp"
+
+#include "service/front/http_error.hpp"
+
+#include <array>
+#include <optional>
+#include <span>
+
+namespace sluice::service {
+namespace {
+
+constexpr std::size_t most_parts = 6;  // v2/models/NAME/versions/VERSION/infer
+
+[[noreturn]] void refuse_path() {
+  throw http_error(404, "there is no such path");
+}
+
+[[nodiscard]] unsigned hex_digit(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  throw http_error(400, "the path has a % without two hexadecimal digits");
+}
+
+/// Whether the text can stand in the string of a JSON text.
+[[nodiscard]] bool is_utf8(std::string_view text) noexcept {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    const std::size_t more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || text.size() - i <= more) return false;
+    for (std::size_t k = 1; k <= more; ++k) {
+      const auto c = static_cast<unsigned char>(text[i + k]);
+      // The first byte after some lead bytes excludes overlong forms, surrogates and what is no
+      // character.
+      const unsigned least = k > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+      const unsigned most = k > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+      if (c < least || c > most) return false;
+    }
+    i += more + 1;
+  }
+  return true;
+}
+
+[[nodiscard]] std::string decode(std::string_view part) {
+  std::string text;
+  text.reserve(part.size());
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    char c = part[i];
+    if (c == '%') {
+      if (part.size() - i < 3)
+        throw http_error(400, "the path has a % without two hexadecimal digits");
+      c = static_cast<char>(hex_digit(part[i + 1]) * 16 + hex_digit(part[i + 2]));
+      i += 2;
+    }
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+      throw http_error(400, "the path has a control character");
+    }
+    text.push_back(c);
+  }
+  if (text.empty()) refuse_path();
+  if (!is_utf8(text)) throw http_error(400, "the path is not UTF-8");
+  return text;
+}
+
+/// The route below /v2/models/NAME, with or without a version.
+[[nodiscard]] endpoint model_endpoint(std::span<const std::string_view> parts) {
+  if (parts.empty()) return endpoint::model_metadata;
+  if (parts.size() == 1 && parts[0] == "ready") return endpoint::model_ready;
+  if (parts.size() == 1 && parts[0] == "infer") return endpoint::infer;
+  refuse_path();
+}
+
+}  // namespace
+
+std::string_view allowed_methods(endpoint target) noexcept {
+  return target == endpoint::infer ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
+bool allows(endpoint target, http_method method) noexcept {
+  if (method == http_method::options) return true;
+  if (target == endpoint::infer) return method == http_method::post;
+  return method == http_method::get || method == http_method::head;
+}
+
+route find_route(std::string_view path) {
+  std::array<std::string_view, most_parts> storage{};
+  std::size_t count = 0;
+  if (path.substr(0, 1) != "/") refuse_path();
+  for (std::string_view rest = path; !rest.empty();) {
+    if (count == most_parts) refuse_path();
+    rest.remove_prefix(1);
+    const std::string_view part = rest.substr(0, rest.find('/'));
+    storage[count++] = part;
+    rest.remove_prefix(part.size());
+  }
+  auto parts = std::span<const std::string_view>(storage).first(count);
+
+  if (parts[0] != "v2") refuse_path();
+  if (parts.size() == 1) return {.target = endpoint::server_metadata};
+  if (parts.size() == 3 && parts[1] == "health") {
+    if (parts[2] == "live") return {.target = endpoint::server_live};
+    if (parts[2] == "ready") return {.target = endpoint::server_ready};
+  }
+  if (parts[1] != "models" || parts.size() < 3) refuse_path();
+
+  route found{};
+  const bool has_version = parts.size() >= 5 && parts[3] == "versions";
+  found.target = model_endpoint(parts.subspan(has_version ? 5 : 3));
+  found.model = decode(parts[2]);
+  if (has_version) found.version = decode(parts[4]);
+  return found;
+}
+
+}  // namespace sluice::service

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/front/request_head.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sluice::service {
+
+/// What a request is about.
+enum class endpoint : std::uint8_t {
+  server_metadata,
+  server_live,
+  server_ready,
+  model_metadata,
+  model_ready,
+  infer,
+};
+
+/// An endpoint and the model it is about, if any.
+struct route {
+  endpoint target = endpoint::server_metadata;
+  std::string model{};    ///< decoded; any text
+  std::string version{};  ///< decoded; empty: the newest
+};
+
+/// The methods that the endpoint answers, as in a field `Allow`.
+[[nodiscard]] std::string_view allowed_methods(endpoint target) noexcept;
+/// Whether the endpoint answers the method.
+[[nodiscard]] bool allows(endpoint target, http_method method) noexcept;
+
+/// The route of a path.
+/// @throws http_error 404 if there is no such path, 400 if a part of it is not text of
+/// percent-encoded UTF-8 without control characters
+[[nodiscard]] route find_route(std::string_view path);
+
+}  // namespace sluice::service
