@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The contents of an installed tree. The tree can be moved to another folder or machine.
 #
-#   component runtime       bin/            the command line program
+#   component runtime       bin/            the command line program, the service and its worker
 #                           lib/            the project's libraries
 #                           lib/sluice/     the third-party libraries that they need, see SluiceBundle.cmake.in
 #   component development   include/  lib/cmake/sluice/  lib/pkgconfig/
@@ -57,9 +57,12 @@ install(FILES "${PROJECT_BINARY_DIR}/sluiceConfig.cmake" "${PROJECT_BINARY_DIR}/
               "${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake"
   DESTINATION "${SLUICE_PACKAGE_DIR}" COMPONENT development)
 
-if(TARGET sluice_program)
-  install(TARGETS sluice_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
-endif()
+foreach(program IN ITEMS sluice_program sluiced sluice_worker)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
+    list(APPEND sluice_programs ${program})
+  endif()
+endforeach()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 # The headers refer to these pages.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
@@ -74,9 +77,7 @@ endif()
 # The third-party libraries: at installation, SluiceBundle finds those that the built programs and libraries need.
 list(TRANSFORM sluice_libraries REPLACE "^(.+)$" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sluice_bundle_libraries)
 get_property(sluice_bundle_programs GLOBAL PROPERTY SLUICE_TEST_PROGRAMS)
-if(TARGET sluice_program)
-  list(APPEND sluice_bundle_programs sluice_program)
-endif()
+list(APPEND sluice_bundle_programs ${sluice_programs})
 list(TRANSFORM sluice_bundle_programs REPLACE "^(.+)$" "$<TARGET_FILE:\\1>")
 list(JOIN sluice_bundle_libraries "\n  " sluice_bundle_libraries)
 list(JOIN sluice_bundle_programs "\n  " sluice_bundle_programs)

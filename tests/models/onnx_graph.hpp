@@ -95,20 +95,16 @@ class onnx_graph {
   }
   /// Extents of -1 are free, and all the same in a model. Extents of -2 are free.
   onnx_graph& input(const char* name, const std::vector<std::int64_t>& shape) {
-    auto& value = *graph().add_input();
-    declare(value, name, onnx::TensorProto::FLOAT);
-    for (const auto extent : shape) {
-      auto& dimension = *value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
-      if (extent >= 0) {
-        dimension.set_dim_value(extent);
-      } else if (extent == -1) {
-        dimension.set_dim_param("n");
-      }
-    }
+    declare_shape(*graph().add_input(), name, shape);
     return *this;
   }
   onnx_graph& output(const char* name) {
     graph().add_output()->set_name(name);
+    return *this;
+  }
+  /// Likewise.
+  onnx_graph& output(const char* name, const std::vector<std::int64_t>& shape) {
+    declare_shape(*graph().add_output(), name, shape);
     return *this;
   }
   onnx_node node(const char* op_type, onnx_names inputs, onnx_names outputs) {
@@ -131,9 +127,11 @@ class onnx_graph {
     return *this;
   }
 
+  /// The contents of the file.
+  [[nodiscard]] std::string bytes() const { return message_.SerializeAsString(); }
   [[nodiscard]] model make() const {
-    const auto bytes = message_.SerializeAsString();
-    return model::parse(std::as_bytes(std::span(bytes.data(), bytes.size())), "test.onnx");
+    const auto file = bytes();
+    return model::parse(std::as_bytes(std::span(file.data(), file.size())), "test.onnx");
   }
 
  private:
@@ -141,6 +139,19 @@ class onnx_graph {
                       onnx::TensorProto::DataType type) {
     value.set_name(name);
     value.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+  }
+  static void declare_shape(onnx::ValueInfoProto& value, const char* name,
+                            const std::vector<std::int64_t>& shape) {
+    declare(value, name, onnx::TensorProto::FLOAT);
+    auto& declared = *value.mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (const auto extent : shape) {
+      auto& dimension = *declared.add_dim();
+      if (extent >= 0) {
+        dimension.set_dim_value(extent);
+      } else if (extent == -1) {
+        dimension.set_dim_param("n");
+      }
+    }
   }
   onnx::TensorProto& start_constant(const char* name, onnx::TensorProto::DataType type,
                                     const std::vector<std::int64_t>& shape) {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluiced serves models over the Open Inference Protocol.
+#include "service/front/http_server.hpp"
+#include "service/front/worker_backend.hpp"
+
+#include <sluice/version.hpp>
+
+#include <CLI/CLI.hpp>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <pthread.h>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::service {
+namespace {
+
+struct settings {
+  std::string models{};
+  std::vector<std::string> files{};
+  std::string http = "127.0.0.1:8000";
+  std::vector<std::string> devices{"auto"};
+  unsigned threads = 1;
+  unsigned drain_delay = 0;     // in seconds
+  unsigned drain_timeout = 30;  // in seconds
+};
+
+/// Splits "127.0.0.1:8000" or "[::1]:8000".
+/// @throws std::invalid_argument if it is no such address
+[[nodiscard]] http_options options_of(const std::string& address) {
+  const auto colon = address.rfind(':');
+  const auto port = colon == std::string::npos ? std::string() : address.substr(colon + 1);
+  if (port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string::npos || std::stoul(port) > 65535) {
+    throw std::invalid_argument("--http: \"" + address + "\" is no address with a port");
+  }
+  auto host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  http_options options;
+  options.address = host;
+  options.port = static_cast<std::uint16_t>(std::stoul(port));
+  return options;
+}
+
+/// The program of a worker, which lies beside this one.
+[[nodiscard]] std::string worker_path() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "sluice-worker";
+}
+
+[[nodiscard]] worker_options options_of(const settings& settings) {
+  worker_options options;
+  if (!settings.models.empty()) options.models.folder = settings.models;
+  for (const auto& file : settings.files) options.models.files.push_back(parse_named_file(file));
+  for (const auto& device : settings.devices) {
+    options.workers.push_back({.path = worker_path(), .arguments = {"--device", device}});
+  }
+  return options;
+}
+
+/// Allows as many descriptors as the system does: each connection and each version of a model has
+/// one.
+void raise_descriptor_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Waits for SIGTERM or SIGINT, which are blocked in all threads.
+void wait_for_signal(const sigset_t& signals) {
+  int signal = 0;
+  (void)sigwait(&signals, &signal);
+}
+
+void serve(const settings& settings) {
+  sigset_t signals{};
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  // Otherwise the kernel would reap the workers.
+  (void)std::signal(SIGCHLD, SIG_DFL);
+  raise_descriptor_limit();
+
+  auto http = options_of(settings.http);
+  http.threads = settings.threads;
+  worker_backend backend(options_of(settings));
+  http_server server(http, backend);
+  std::printf("sluiced %s: HTTP on %s, port %u\n", sluice::version.data(), http.address.c_str(),
+              static_cast<unsigned>(server.port()));
+  std::fflush(stdout);
+  wait_for_signal(signals);
+  backend.drain();
+  std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));
+  server.stop(std::chrono::seconds(settings.drain_timeout));
+}
+
+}  // namespace
+}  // namespace sluice::service
+
+int main(int argc, char** argv) {
+  sluice::service::settings settings;
+  CLI::App app("Serves ONNX models over the Open Inference Protocol");
+  app.set_version_flag("--version", sluice::version.data());
+  app.set_config("--config", "", "A file with these options (TOML)");
+  app.add_option("--models", settings.models, "Folder of a model repository");
+  app.add_option("--model", settings.files, "NAME=PATH: a model in a file of its own");
+  app.add_option("--http", settings.http, "Address and port of HTTP")->capture_default_str();
+  app.add_option("--device", settings.devices,
+                 "Device of a worker process: auto (the first GPU, else the host), host, cuda or "
+                 "cuda:N; may be repeated")
+      ->capture_default_str();
+  app.add_option("--threads", settings.threads, "Threads that read and write HTTP")
+      ->capture_default_str();
+  app.add_option("--drain-delay", settings.drain_delay,
+                 "Seconds between the signal to end and the end of accepting connections")
+      ->capture_default_str();
+  app.add_option("--drain-timeout", settings.drain_timeout,
+                 "Seconds that requests in flight have after that")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (settings.models.empty() && settings.files.empty()) {
+    std::fprintf(stderr, "sluiced: no models: give --models or --model\n");
+    return 2;
+  }
+  try {
+    sluice::service::serve(settings);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "sluiced: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

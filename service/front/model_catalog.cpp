@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/front/model_catalog.hpp"
+
+#include "service/protocol/request_error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::service {
+namespace {
+
+[[nodiscard]] std::unordered_map<std::string, std::uint32_t> number_names(
+    const std::vector<tensor_metadata>& tensors) {
+  std::unordered_map<std::string, std::uint32_t> numbers;
+  for (const auto& tensor : tensors) {
+    numbers.emplace(tensor.name, static_cast<std::uint32_t>(numbers.size()));
+  }
+  return numbers;
+}
+
+[[nodiscard]] std::string displayed(std::string_view model, std::string_view version) {
+  std::string text = "model \"" + std::string(model) + "\"";
+  if (!version.empty()) text += ", version " + std::string(version);
+  return text;
+}
+
+[[noreturn]] void refuse_unknown(std::string_view model, std::string_view version) {
+  throw request_error(request_status::not_found, "there is no " + displayed(model, version));
+}
+
+[[noreturn]] void refuse_unserved(std::string_view model, std::string_view version,
+                                  const std::string& problem) {
+  throw request_error(request_status::unavailable,
+                      displayed(model, version) +
+                          (problem.empty() ? std::string(" is being loaded") : ": " + problem));
+}
+
+}  // namespace
+
+void model_catalog::load(const version_of_model& version, const repository_news& news,
+                         orders& orders) {
+  const auto& config = *news.index->models.at(version.model).config;
+  const auto& file = news.files.at({version.model, version.version});
+  auto& state = models_[version.model].versions[version.version];
+  state.is_leaving = false;
+  if (state.loading) orders.unloads.push_back(state.loading->handle);
+  state.loading = nullptr;
+  if (!file.descriptor) {
+    state.problem = file.problem;
+    return;
+  }
+  state.loading = std::make_shared<loaded_version>();
+  state.loading->handle = next_handle_++;
+  state.loading->model = version.model;
+  state.loading->version = version.version;
+  state.loading->config = config;
+  state.loading->file = file.descriptor;
+  orders.loads.push_back(state.loading);
+}
+
+model_catalog::orders model_catalog::apply(const repository_news& news) {
+  orders orders;
+  const auto& changes = news.changes;
+  const auto& index = *news.index;
+  for (const auto& each : changes.loads) load(each, news, orders);
+  for (const auto& each : changes.replaces) load(each, news, orders);
+  for (const auto& each : changes.unloads) {
+    const auto model = models_.find(each.model);
+    if (model == models_.end()) continue;
+    const auto state = model->second.versions.find(each.version);
+    if (state == model->second.versions.end()) continue;
+    state->second.is_leaving = true;
+    if (auto content = std::exchange(state->second.loading, nullptr)) {
+      orders.unloads.push_back(content->handle);
+    }
+    if (!index.models.contains(each.model)) {
+      if (state->second.served) orders.unloads.push_back(state->second.served->handle);
+      model->second.versions.erase(state);
+      if (model->second.versions.empty()) models_.erase(model);
+    } else {
+      const auto ended = end_leaving(model->second);
+      orders.unloads.insert(orders.unloads.end(), ended.begin(), ended.end());
+    }
+  }
+  for (const auto& [name, indexed] : index.models) {
+    const auto model = models_.find(name);
+    const bool is_required = indexed.config && indexed.config->is_required;
+    if (model == models_.end() && !is_required) continue;
+    models_[name].is_required = is_required;
+  }
+  for (const auto& name : changes.problems) take_problem(name, index);
+  return orders;
+}
+
+void model_catalog::take_problem(const std::string& name, const model_index& index) {
+  const auto indexed = index.models.find(name);
+  if (indexed != index.models.end()) {
+    models_[name].problem = indexed->second.problem;
+    return;
+  }
+  const auto model = models_.find(name);
+  if (model != models_.end() && model->second.versions.empty()) models_.erase(model);
+}
+
+std::pair<model_catalog::model_state*, model_catalog::version_state*> model_catalog::find_content(
+    std::uint32_t handle) {
+  for (auto& [name, model] : models_) {
+    for (auto& [version, state] : model.versions) {
+      for (const auto& content : {state.loading, state.served}) {
+        if (content && content->handle == handle) return {&model, &state};
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<std::uint32_t> model_catalog::end_leaving(model_state& model) {
+  bool is_served = false;
+  for (const auto& [version, state] : model.versions) {
+    if (state.loading) return {};
+    is_served = is_served || (state.served && !state.is_leaving);
+  }
+  if (!is_served) return {};
+  std::vector<std::uint32_t> ended;
+  std::erase_if(model.versions, [&](const auto& each) {
+    const auto& state = each.second;
+    if (state.is_leaving && state.served) ended.push_back(state.served->handle);
+    return state.is_leaving;
+  });
+  return ended;
+}
+
+std::vector<std::uint32_t> model_catalog::note_loaded(std::uint32_t handle,
+                                                      std::vector<tensor_metadata> inputs,
+                                                      std::vector<tensor_metadata> outputs) {
+  const auto [model, state] = find_content(handle);
+  if (state == nullptr || !state->loading || state->loading->handle != handle) return {};
+  auto& content = *state->loading;
+  content.input_numbers = number_names(inputs);
+  content.output_numbers = number_names(outputs);
+  content.inputs = std::move(inputs);
+  content.outputs = std::move(outputs);
+  const auto earlier = std::exchange(state->served, std::exchange(state->loading, nullptr));
+  state->problem.clear();
+  auto ended = end_leaving(*model);
+  if (earlier) ended.push_back(earlier->handle);
+  return ended;
+}
+
+std::vector<std::uint32_t> model_catalog::note_refused(std::uint32_t handle, std::string problem) {
+  const auto [model, state] = find_content(handle);
+  if (state == nullptr) return {};
+  auto& content =
+      state->loading && state->loading->handle == handle ? state->loading : state->served;
+  content = nullptr;
+  state->problem = std::move(problem);
+  auto ended = end_leaving(*model);
+  ended.push_back(handle);
+  return ended;
+}
+
+std::vector<std::shared_ptr<loaded_version>> model_catalog::served() const {
+  std::vector<std::shared_ptr<loaded_version>> contents;
+  for (const auto& [name, model] : models_) {
+    for (const auto& [version, state] : model.versions) {
+      if (state.served) contents.push_back(state.served);
+    }
+  }
+  return contents;
+}
+
+std::vector<std::shared_ptr<loaded_version>> model_catalog::loading() const {
+  std::vector<std::shared_ptr<loaded_version>> contents;
+  for (const auto& [name, model] : models_) {
+    for (const auto& [version, state] : model.versions) {
+      if (state.loading) contents.push_back(state.loading);
+    }
+  }
+  return contents;
+}
+
+std::vector<std::shared_ptr<loaded_version>> model_catalog::wanted() const {
+  auto contents = served();
+  const auto others = loading();
+  contents.insert(contents.end(), others.begin(), others.end());
+  return contents;
+}
+
+bool model_catalog::wants(std::uint32_t handle) const {
+  const auto contents = wanted();
+  return std::any_of(contents.begin(), contents.end(),
+                     [handle](const auto& content) { return content->handle == handle; });
+}
+
+std::shared_ptr<const loaded_version> model_catalog::find(std::string_view name,
+                                                          std::string_view version) const {
+  const auto found = models_.find(name);
+  if (found == models_.end()) refuse_unknown(name, {});
+  const auto& versions = found->second.versions;
+  if (!version.empty()) {
+    const auto number = version_number(version);
+    const auto state = number ? versions.find(*number) : versions.end();
+    if (state == versions.end()) refuse_unknown(name, version);
+    if (!state->second.served) refuse_unserved(name, version, state->second.problem);
+    return state->second.served;
+  }
+  std::string problem = found->second.problem;
+  for (auto state = versions.rbegin(); state != versions.rend(); ++state) {
+    if (state->second.served) return state->second.served;
+    if (problem.empty()) problem = state->second.problem;
+  }
+  refuse_unserved(name, {}, problem);
+}
+
+model_metadata model_catalog::describe(std::string_view name, std::string_view version) const {
+  const auto content = find(name, version);
+  model_metadata metadata{.name = content->model,
+                          .platform = "onnx_sluice",
+                          .inputs = content->inputs,
+                          .outputs = content->outputs};
+  for (const auto& [number, state] : models_.find(name)->second.versions) {
+    if (state.served) metadata.versions.push_back(std::to_string(number));
+  }
+  return metadata;
+}
+
+bool model_catalog::is_ready() const {
+  return std::all_of(models_.begin(), models_.end(), [](const auto& each) {
+    const auto& model = each.second;
+    bool is_served = false;
+    for (const auto& [version, state] : model.versions) {
+      if (!state.served && state.loading) return false;
+      is_served = is_served || state.served;
+    }
+    return is_served || !model.is_required;
+  });
+}
+
+}  // namespace sluice::service

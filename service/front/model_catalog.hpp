@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/base/file_descriptor.hpp"
+#include "service/front/repository_poller.hpp"
+#include "service/protocol/model_metadata.hpp"
+#include "service/repository/model_index.hpp"
+#include "service/repository/repository_watch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice::service {
+
+/// The content of one version of a model, which workers load. Immutable once it is served.
+struct loaded_version {
+  std::uint32_t handle = 0;  ///< no other content ever has it
+  std::string model{};
+  std::uint64_t version = 0;
+  model_config config{};
+  std::shared_ptr<const file_descriptor> file{};  ///< what workers load, also later ones
+  std::vector<tensor_metadata> inputs{};
+  std::vector<tensor_metadata> outputs{};
+  std::unordered_map<std::string, std::uint32_t> input_numbers{};
+  std::unordered_map<std::string, std::uint32_t> output_numbers{};
+};
+
+/// The models that the service knows: what they are, and whether they are served.
+///
+/// A version is served once the workers have loaded it. A new content of a version is loaded beside
+/// the one that is served, and takes its place then. A version that is not wanted any more is
+/// served until the new versions of its model are, or for ever if none of them can be loaded. Not
+/// thread-safe.
+class model_catalog {
+ public:
+  /// What the workers have to do.
+  struct orders {
+    std::vector<std::shared_ptr<loaded_version>> loads{};
+    std::vector<std::uint32_t> unloads{};
+  };
+
+  /// Takes over changes of the repository.
+  [[nodiscard]] orders apply(const repository_news& news);
+  /// A worker has loaded a content. Returns the contents that are to be unloaded because of it.
+  [[nodiscard]] std::vector<std::uint32_t> note_loaded(std::uint32_t handle,
+                                                       std::vector<tensor_metadata> inputs,
+                                                       std::vector<tensor_metadata> outputs);
+  /// A worker cannot load a content, because of `problem`. It is not served then, also if it was.
+  /// Returns what is to be unloaded.
+  [[nodiscard]] std::vector<std::uint32_t> note_refused(std::uint32_t handle, std::string problem);
+  /// The contents that a new worker has to load.
+  [[nodiscard]] std::vector<std::shared_ptr<loaded_version>> wanted() const;
+  /// Those of them that are served, or are not served yet.
+  ///@{
+  [[nodiscard]] std::vector<std::shared_ptr<loaded_version>> served() const;
+  [[nodiscard]] std::vector<std::shared_ptr<loaded_version>> loading() const;
+  ///@}
+  /// Whether a content is one of them.
+  [[nodiscard]] bool wants(std::uint32_t handle) const;
+
+  /// The content that is served.
+  /// @param version  empty: the highest that is served
+  /// @throws request_error `not_found` if there is no such model or version, `unavailable` with the
+  /// reason if it is not served
+  [[nodiscard]] std::shared_ptr<const loaded_version> find(std::string_view model,
+                                                           std::string_view version) const;
+  /// @throws request_error as `find`
+  [[nodiscard]] model_metadata describe(std::string_view model, std::string_view version) const;
+  /// Whether all models that are required are served, and no content has yet to be loaded for the
+  /// first time.
+  [[nodiscard]] bool is_ready() const;
+
+ private:
+  struct version_state {
+    std::shared_ptr<loaded_version> served{};
+    std::shared_ptr<loaded_version> loading{};
+    std::string problem{};    ///< why there is nothing that is served
+    bool is_leaving = false;  ///< whether it ends once other versions are served
+  };
+  struct model_state {
+    std::map<std::uint64_t, version_state> versions{};
+    std::string problem{};
+    bool is_required = false;
+  };
+
+  void load(const version_of_model& version, const repository_news& news, orders& orders);
+  void take_problem(const std::string& model, const model_index& index);
+  /// The model and the version whose content has this handle.
+  [[nodiscard]] std::pair<model_state*, version_state*> find_content(std::uint32_t handle);
+  /// Ends the versions that are leaving, unless others of the model are being loaded or none would
+  /// be left. Returns their contents.
+  [[nodiscard]] static std::vector<std::uint32_t> end_leaving(model_state& model);
+
+  std::map<std::string, model_state, std::less<>> models_;
+  std::uint32_t next_handle_ = 1;
+};
+
+}  // namespace sluice::service

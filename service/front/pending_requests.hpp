@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/arena/front_channel.hpp"
+#include "service/front/model_backend.hpp"
+#include "service/front/model_catalog.hpp"
+#include "service/front/worker_link.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice::service {
+
+/// A request that a worker has, or is about to get.
+struct worker_run {
+  std::shared_ptr<const loaded_version> content{};
+  run_message message{};
+  std::vector<std::uint32_t> outputs{};    ///< numbers, in the order of the request
+  std::function<void(run_result)> done{};  ///< empty once it is answered
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
+  std::shared_ptr<worker_link> worker{};
+  unsigned attempts = 0;
+};
+
+/// The requests that workers have, by number. Thread-safe.
+class pending_requests {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  void add(std::uint64_t number, worker_run run);
+  /// Removes a request, if it is there.
+  [[nodiscard]] std::optional<worker_run> take(std::uint64_t number);
+  /// The worker of a request, if it is there.
+  [[nodiscard]] std::shared_ptr<worker_link> worker_of(std::uint64_t number) const;
+  /// Takes the functions of the requests whose deadline has passed, which stay here without them:
+  /// their workers still read the inputs. Returns their numbers, too.
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, std::function<void(run_result)>>> take_expired(
+      time_point now);
+  /// The first deadline of those that have no answer.
+  [[nodiscard]] std::optional<time_point> first_deadline() const;
+  /// Removes all requests.
+  [[nodiscard]] std::vector<worker_run> take_all();
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, worker_run> runs_;
+  std::multimap<time_point, std::uint64_t> deadlines_;
+};
+
+}  // namespace sluice::service

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/base/file_descriptor.hpp"
+#include "service/repository/repository_watch.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sluice::service {
+
+/// Changes of a repository, with the files that are to be loaded.
+struct repository_news {
+  struct model_file {
+    std::shared_ptr<const file_descriptor> descriptor{};
+    std::string problem{};  ///< why there is no file
+  };
+
+  repository_changes changes{};
+  std::shared_ptr<const model_index> index{};
+  std::map<std::pair<std::string, std::uint64_t>, model_file> files{};  ///< by model and version
+};
+
+/// Reads a repository on a thread of its own, because a disk may stall.
+class repository_poller {
+ public:
+  /// Reads the repository once, and then after each `interval`. `wake` is called when there is
+  /// news, by the thread.
+  /// @throws repository_error if the repository cannot be read
+  repository_poller(model_repository repository, std::chrono::milliseconds interval,
+                    std::function<void()> wake);
+  repository_poller(const repository_poller&) = delete;
+  repository_poller& operator=(const repository_poller&) = delete;
+  /// Waits for the disk if the thread does.
+  ~repository_poller();
+
+  /// The news since the last call, the oldest first. Any thread may call it.
+  [[nodiscard]] std::vector<repository_news> take();
+
+ private:
+  void poll();
+  void run(std::chrono::milliseconds interval) noexcept;
+
+  repository_watch watch_;
+  const std::function<void()> wake_;
+  std::mutex mutex_;
+  std::condition_variable closed_;
+  bool is_closed_ = false;
+  std::vector<repository_news> news_;
+  std::thread thread_;
+};
+
+}  // namespace sluice::service

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/front/worker_backend.hpp"
+
+#include "service/front/worker_supervisor.hpp"
+
+#include <utility>
+
+namespace sluice::service {
+
+worker_backend::worker_backend(worker_options options)
+    : supervisor_(std::make_unique<worker_supervisor>(std::move(options))) {}
+
+worker_backend::~worker_backend() = default;
+
+bool worker_backend::is_ready() const {
+  return supervisor_->is_ready();
+}
+
+model_metadata worker_backend::describe(std::string_view model, std::string_view version) const {
+  return supervisor_->describe(model, version);
+}
+
+std::unique_ptr<input_memory> worker_backend::allocate(std::span<const std::uint64_t> sizes) {
+  return supervisor_->allocate(sizes);
+}
+
+model_backend::number worker_backend::submit(run_request request,
+                                             std::unique_ptr<input_memory> inputs,
+                                             std::function<void(run_result)> done) {
+  return supervisor_->submit(std::move(request), std::move(inputs), std::move(done));
+}
+
+void worker_backend::drain() noexcept {
+  supervisor_->drain();
+}
+
+void worker_backend::cancel(number request) noexcept {
+  supervisor_->cancel(request);
+}
+
+}  // namespace sluice::service

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/arena/front_channel.hpp"
+#include "service/front/control_socket.hpp"
+#include "service/front/worker_process.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace sluice::service {
+
+/// A worker process and what the front shares with it.
+struct worker_link {
+  /// Starts the process.
+  /// @throws std::system_error if it cannot be started
+  worker_link(const worker_program& program, const arena_sizes& sizes)
+      : worker_link(program, sizes, make_control_sockets()) {}
+
+  front_channel channel;
+  control_socket control;
+  worker_process process;
+  std::chrono::steady_clock::time_point start{};
+  // For the supervisor alone.
+  bool is_faulty = false;              ///< whether it has been killed
+  std::deque<std::uint32_t> loads{};   ///< handles that it has been asked to load, the next first
+  std::atomic<bool> has_fault{false};  ///< whether a sender has found its memory damaged
+  // Under the lock of the supervisor.
+  bool is_open = false;                ///< whether it has opened its device
+  bool is_gone = false;                ///< whether its process has ended, so it gets no requests
+  std::set<std::uint32_t> contents{};  ///< handles that it has loaded
+  std::atomic<std::size_t> runs_in_flight{0};
+
+ private:
+  worker_link(const worker_program& program, const arena_sizes& sizes,
+              std::pair<file_descriptor, file_descriptor> sockets)
+      : channel(sizes),
+        control(std::move(sockets.first)),
+        process(program, channel, sockets.second) {}
+};
+
+}  // namespace sluice::service

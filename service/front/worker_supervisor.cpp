@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/front/worker_supervisor.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <poll.h>
+#include <set>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace sluice::service {
+namespace {
+
+constexpr std::chrono::milliseconds orphan_interval{20};
+constexpr std::chrono::milliseconds look_interval{10};  // at processes and control sockets
+constexpr std::chrono::seconds stable_time{60};         // a worker that lives longer restarts soon
+constexpr std::chrono::seconds longest_wait{30};        // of a request for another worker
+constexpr unsigned most_deaths = 2;  // of workers, because of one request or one model
+
+[[nodiscard]] std::vector<tensor_metadata> tensors_of(const nlohmann::json& list) {
+  std::vector<tensor_metadata> tensors;
+  for (const auto& each : list) {
+    const auto type = datatype_from(each.at("datatype").get<std::string>());
+    if (!type) throw std::runtime_error("unknown datatype");
+    tensors.push_back({.name = each.at("name").get<std::string>(),
+                       .type = *type,
+                       .shape = each.at("shape").get<std::vector<std::int64_t>>()});
+  }
+  return tensors;
+}
+
+[[nodiscard]] const char* name_of(precision precision) noexcept {
+  switch (precision) {
+    case precision::original:
+      return "original";
+    case precision::tf32:
+      return "tf32";
+    case precision::f16:
+      return "f16";
+    case precision::bf16:
+      return "bf16";
+  }
+  return "original";
+}
+
+[[nodiscard]] std::uint32_t number_of(const std::unordered_map<std::string, std::uint32_t>& numbers,
+                                      const std::string& name, const char* kind) {
+  const auto found = numbers.find(name);
+  if (found != numbers.end()) return found->second;
+  throw request_error(request_status::invalid_argument,
+                      "the model has no " + std::string(kind) + " \"" + name + "\"");
+}
+
+[[nodiscard]] std::uint64_t nanoseconds_of(std::chrono::steady_clock::time_point time) noexcept {
+  const auto count =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(count, 1));
+}
+
+[[nodiscard]] request_error no_worker() {
+  return {request_status::unavailable, "no worker process can take the request now"};
+}
+
+/// The results of a reply in the order of the request, or nothing if the worker has sent others.
+[[nodiscard]] std::optional<run_result> result_of(received_reply&& reply, const worker_run& run) {
+  run_result result{.error = std::move(reply.error),
+                    .memory = std::move(reply.memory),
+                    .version = std::to_string(run.content->version)};
+  if (result.error) return result;
+  if (reply.outputs.size() != run.outputs.size()) return std::nullopt;
+  for (const auto number : run.outputs) {
+    const auto output =
+        std::find_if(reply.outputs.begin(), reply.outputs.end(),
+                     [number](const received_output& each) { return each.number == number; });
+    if (output == reply.outputs.end()) return std::nullopt;
+    const auto& declared = run.content->outputs[number];
+    if (output->type != declared.type) return std::nullopt;
+    result.outputs.push_back({.name = declared.name,
+                              .type = output->type,
+                              .shape = std::move(output->shape),
+                              .bytes = output->bytes});
+  }
+  return result;
+}
+
+}  // namespace
+
+worker_supervisor::worker_supervisor(worker_options&& options)
+    : options_(std::move(options)),
+      repository_(model_repository(options_.models), options_.poll_interval,
+                  [this] { wake_.signal(); }) {
+  for (const auto& program : options_.workers) {
+    places_.push_back({.program = program, .wait = options_.first_restart});
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+worker_supervisor::~worker_supervisor() {
+  is_closing_ = true;
+  wake_.signal();
+  thread_.join();
+}
+
+bool worker_supervisor::is_ready() const {
+  const std::lock_guard lock(mutex_);
+  const auto contents = catalog_.served();
+  return !is_draining_ && catalog_.is_ready() && choose(0) != nullptr &&
+         std::all_of(contents.begin(), contents.end(),
+                     [this](const auto& each) { return choose(each->handle) != nullptr; });
+}
+
+model_metadata worker_supervisor::describe(std::string_view model, std::string_view version) const {
+  const std::lock_guard lock(mutex_);
+  return catalog_.describe(model, version);
+}
+
+std::unique_ptr<input_memory> worker_supervisor::allocate(std::span<const std::uint64_t> sizes) {
+  auto worker = [this] {
+    const std::lock_guard lock(mutex_);
+    return choose(0);
+  }();
+  if (!worker) throw no_worker();
+  if (!worker->channel.can_hold(sizes)) {
+    throw request_error(request_status::too_large,
+                        "the inputs are larger than the memory for requests");
+  }
+  auto region = worker->channel.allocate(sizes);
+  if (!region) {
+    throw request_error(request_status::resource_exhausted, "the memory for requests is full");
+  }
+  return std::make_unique<arena_inputs>(std::move(worker), std::move(*region));
+}
+
+worker_run worker_supervisor::make_run(const run_request& request) const {
+  worker_run run{.content = catalog_.find(request.model, request.version),
+                 .deadline = request.deadline};
+  auto& message = run.message;
+  message.model = run.content->handle;
+  message.priority = request.priority;
+  message.tenant = std::hash<std::string>()(request.tenant) >> 1U;
+  message.connection = request.connection;
+  if (request.deadline) message.deadline_ns = nanoseconds_of(*request.deadline);
+  for (const auto& input : request.inputs) {
+    message.inputs.push_back({.number = number_of(run.content->input_numbers, input.name, "input"),
+                              .type = input.type,
+                              .shape = input.shape});
+  }
+  for (const auto& output : request.outputs) {
+    run.outputs.push_back(number_of(run.content->output_numbers, output, "output"));
+  }
+  message.outputs = run.outputs;
+  std::sort(message.outputs.begin(), message.outputs.end());
+  for (std::uint32_t i = 0; request.outputs.empty() && i < run.content->outputs.size(); ++i) {
+    run.outputs.push_back(i);
+  }
+  return run;
+}
+
+std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<input_memory> inputs,
+                                        std::function<void(run_result)>&& done) {
+  std::uint64_t number = 0;
+  try {
+    auto& memory = dynamic_cast<arena_inputs&>(*inputs);
+    // A content that is found is sent before it can be unloaded.
+    const std::lock_guard lock(mutex_);
+    auto run = make_run(request);
+    number = next_number_++;
+    run.done = done;
+    send(number, std::move(run), std::move(memory.worker), memory.region);
+    return number;
+  } catch (const request_error& failure) {
+    done({.error = failure});
+  } catch (const std::exception& failure) {
+    done({.error = request_error(request_status::internal, failure.what())});
+  }
+  return number;
+}
+
+void worker_supervisor::send(std::uint64_t number, worker_run&& run,
+                             std::shared_ptr<worker_link> worker, request_region& region) {
+  const auto handle = run.content->handle;
+  if (worker->is_gone || !worker->contents.contains(handle)) {
+    const auto other = choose(handle);
+    if (!other) throw no_worker();
+    std::vector<std::uint64_t> sizes;
+    for (std::size_t i = 0; i < region.size(); ++i) sizes.push_back(region.tensor(i).size());
+    auto copy = other->channel.allocate(sizes);
+    if (!copy) {
+      throw request_error(request_status::resource_exhausted, "the memory for requests is full");
+    }
+    for (std::size_t i = 0; i < region.size(); ++i) {
+      std::copy_n(region.tensor(i).data(), sizes[i], copy->tensor(i).data());
+    }
+    worker = other;
+    region = std::move(*copy);
+  }
+  auto message = run.message;
+  message.number = number;
+  run.worker = worker;
+  ++run.attempts;
+  // Before the message: the reply may come at once.
+  pending_.add(number, std::move(run));
+  bool is_sent = false;
+  try {
+    is_sent = worker->channel.send(message, region);
+  } catch (const arena_fault&) {
+    worker->has_fault = true;
+    wake_.signal();
+    (void)pending_.take(number);
+    throw no_worker();
+  } catch (...) {
+    (void)pending_.take(number);
+    throw;
+  }
+  if (!is_sent) {
+    (void)pending_.take(number);
+    throw request_error(request_status::resource_exhausted,
+                        "too many requests are in flight in the worker process");
+  }
+  worker->runs_in_flight.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<worker_link> worker_supervisor::choose(std::uint32_t handle) const {
+  std::shared_ptr<worker_link> best;
+  for (const auto& place : places_) {
+    const auto& worker = place.worker;
+    if (!worker || worker->is_gone || !worker->is_open) continue;
+    if (handle != 0 && !worker->contents.contains(handle)) continue;
+    if (!best || worker->runs_in_flight < best->runs_in_flight) best = worker;
+  }
+  return best;
+}
+
+void worker_supervisor::cancel(std::uint64_t number) noexcept {
+  std::optional<worker_run> run;  // without a worker
+  try {
+    const std::lock_guard lock(mutex_);
+    const auto worker = pending_.worker_of(number);
+    if (worker && !worker->is_gone) {
+      (void)worker->channel.cancel(number);
+      return;
+    }
+    run = pending_.take(number);
+  } catch (const std::exception&) {
+    // The worker has damaged its memory, which the supervisor notices, or memory is short: the
+    // request is computed in vain.
+  }
+  if (run && run->done) {
+    run->done({.error = request_error(request_status::cancelled, "the request was cancelled")});
+  }
+}
+
+void worker_supervisor::run() noexcept {
+  while (!is_closing_) {
+    try {
+      if (!work()) sleep();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "sluiced: %s\n", e.what());
+    }
+  }
+  fail_all();
+}
+
+bool worker_supervisor::work() {
+  bool has_worked = false;
+  if (wake_.take()) {
+    for (const auto& news : repository_.take()) apply(news);
+  }
+  const auto now = clock::now();
+  const bool looks_at_processes = now >= next_look_;
+  if (looks_at_processes) next_look_ = now + look_interval;
+  for (auto& place : places_) {
+    if (!place.worker) {
+      if (place.restart <= now) start(place);
+      continue;
+    }
+    const auto worker = place.worker;
+    if (const auto how = looks_at_processes ? worker->process.reap() : std::nullopt) {
+      std::fprintf(stderr, "sluiced: worker %d %s\n", worker->process.id(), how->c_str());
+      end(place);
+      continue;
+    }
+    try {
+      if (worker->has_fault) throw arena_fault("it has damaged its memory");
+      if (looks_at_processes && take_messages(worker)) has_worked = true;
+      if (take_replies(*worker)) has_worked = true;
+    } catch (const std::exception& e) {
+      kill(*worker, e.what());
+    }
+  }
+  answer_expired();
+  if (!orphans_.empty()) retry_orphans();
+  return has_worked;
+}
+
+void worker_supervisor::kill(worker_link& worker, const char* reason) noexcept {
+  if (worker.is_faulty) return;
+  std::fprintf(stderr, "sluiced: worker %d: %s\n", worker.process.id(), reason);
+  worker.process.kill();
+  worker.is_faulty = true;
+}
+
+void worker_supervisor::start(worker_place& place) {
+  const auto now = clock::now();
+  place.restart = now + place.wait;
+  place.wait = std::min<clock::duration>(2 * place.wait, options_.last_restart);
+  auto worker = std::make_shared<worker_link>(
+      place.program,
+      arena_sizes{.request_bytes = options_.request_bytes, .reply_bytes = options_.reply_bytes});
+  worker->start = now;
+  const std::lock_guard lock(mutex_);
+  place.worker = std::move(worker);
+}
+
+bool worker_supervisor::take_messages(const std::shared_ptr<worker_link>& worker) {
+  if (worker->is_faulty) return false;
+  (void)worker->control.flush();
+  bool has_worked = false;
+  while (const auto message = worker->control.receive()) {
+    obey(*worker, *message);
+    has_worked = true;
+  }
+  if (worker->control.is_closed()) kill(*worker, "it has closed its control socket");
+  return has_worked;
+}
+
+void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message) {
+  if (message.contains("opened")) {
+    const auto contents = [&] {
+      const std::lock_guard lock(mutex_);
+      worker.is_open = true;
+      return catalog_.wanted();
+    }();
+    for (const auto& content : contents) load(worker, *content);
+    return;
+  }
+  if (message.contains("loaded")) {
+    const auto handle = message.at("loaded").get<std::uint32_t>();
+    std::erase(worker.loads, handle);
+    bool is_wanted = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_wanted = catalog_.wants(handle);
+      if (is_wanted) worker.contents.insert(handle);
+    }
+    if (is_wanted) {
+      declared_[handle] = {tensors_of(message.at("inputs")), tensors_of(message.at("outputs"))};
+      serve_loaded();
+    } else {
+      unload({handle});
+    }
+  } else if (message.contains("refused")) {
+    const auto handle = message.at("refused").get<std::uint32_t>();
+    std::erase(worker.loads, handle);
+    refuse(handle, message.at("problem").get<std::string>());
+  } else {
+    throw std::runtime_error("it has sent an unknown message");
+  }
+}
+
+void worker_supervisor::serve_loaded() {
+  std::vector<std::uint32_t> unloads;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& content : catalog_.loading()) {
+      const auto handle = content->handle;
+      const bool all_have_it = std::all_of(places_.begin(), places_.end(), [&](const auto& place) {
+        return !place.worker || !place.worker->is_open || place.worker->contents.contains(handle);
+      });
+      auto declared = declared_.extract(handle);
+      if (declared.empty()) continue;
+      if (!all_have_it || !choose(handle)) {
+        declared_.insert(std::move(declared));
+        continue;
+      }
+      const auto ended = catalog_.note_loaded(handle, std::move(declared.mapped().inputs),
+                                              std::move(declared.mapped().outputs));
+      unloads.insert(unloads.end(), ended.begin(), ended.end());
+    }
+  }
+  unload(unloads);
+}
+
+void worker_supervisor::refuse(std::uint32_t handle, std::string problem) {
+  std::fprintf(stderr, "sluiced: a model cannot be loaded: %s\n", problem.c_str());
+  const auto unloads = [&] {
+    const std::lock_guard lock(mutex_);
+    return catalog_.note_refused(handle, std::move(problem));
+  }();
+  unload(unloads);
+}
+
+void worker_supervisor::load(worker_link& worker, const loaded_version& content) noexcept {
+  try {
+    const auto path =
+        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(content.file->get());
+    const bool is_sent = worker.control.send({{"load", content.handle},
+                                              {"path", path},
+                                              {"name", content.model},
+                                              {"lanes", content.config.lanes},
+                                              {"precision", name_of(content.config.precision)}});
+    if (!is_sent) throw std::runtime_error("it reads no orders");
+    worker.loads.push_back(content.handle);
+  } catch (const std::exception& e) {
+    kill(worker, e.what());
+  }
+}
+
+void worker_supervisor::unload(const std::vector<std::uint32_t>& handles) {
+  for (const auto handle : handles) {
+    for (const auto& place : places_) {
+      if (!place.worker || !place.worker->is_open || place.worker->is_faulty) continue;
+      {
+        const std::lock_guard lock(mutex_);
+        place.worker->contents.erase(handle);
+      }
+      try {
+        (void)place.worker->control.send({{"unload", handle}});
+      } catch (const std::exception& e) {
+        kill(*place.worker, e.what());
+      }
+    }
+    declared_.erase(handle);
+    deaths_.erase(handle);
+  }
+}
+
+void worker_supervisor::apply(const repository_news& news) {
+  const auto orders = [&] {
+    const std::lock_guard lock(mutex_);
+    return catalog_.apply(news);
+  }();
+  for (const auto& content : orders.loads) {
+    for (const auto& place : places_) {
+      if (place.worker && place.worker->is_open && !place.worker->is_faulty) {
+        load(*place.worker, *content);
+      }
+    }
+  }
+  unload(orders.unloads);
+}
+
+bool worker_supervisor::take_replies(worker_link& worker) {
+  if (worker.is_faulty) return false;
+  replies_.clear();
+  std::exception_ptr fault;
+  try {
+    (void)worker.channel.receive(replies_);
+  } catch (...) {
+    fault = std::current_exception();
+  }
+  for (auto& reply : replies_) {
+    try {
+      finish(std::move(reply), worker);
+    } catch (...) {
+      fault = std::current_exception();
+    }
+  }
+  if (fault) std::rethrow_exception(fault);
+  return !replies_.empty();
+}
+
+void worker_supervisor::finish(received_reply&& reply, worker_link& worker) {
+  worker.runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  auto run = pending_.take(reply.number);
+  if (!run || !run->done) return;
+  auto result = result_of(std::move(reply), *run);
+  const bool is_valid = result.has_value();
+  if (!is_valid) {
+    result = run_result{.error = request_error(request_status::internal,
+                                               "the worker process has sent other outputs")};
+  }
+  run->done(std::move(*result));
+  if (!is_valid) throw std::runtime_error("it has sent other outputs than those of the model");
+}
+
+void worker_supervisor::end(worker_place& place) {
+  const auto worker = place.worker;
+  try {
+    // What it has sent before its end.
+    while (take_replies(*worker)) {
+    }
+  } catch (const std::exception&) {
+    worker->is_faulty = true;
+  }
+  std::vector<pending_request> requests;
+  {
+    const std::lock_guard lock(mutex_);
+    worker->is_gone = true;
+    place.worker = nullptr;
+    requests = worker->channel.take_pending();
+  }
+  const auto now = clock::now();
+  if (now - worker->start > stable_time) place.wait = options_.first_restart;
+  place.restart = std::max(place.restart, now);
+  for (auto& request : requests) {
+    orphans_.push_back(
+        {.number = request.number, .region = std::move(request.region), .end = now + longest_wait});
+  }
+  if (!worker->loads.empty()) {
+    // A worker loads one model after the other.
+    const auto handle = worker->loads.front();
+    if (++deaths_[handle] == most_deaths) {
+      refuse(handle, "worker processes have ended while they loaded it");
+    }
+  }
+  serve_loaded();
+}
+
+void worker_supervisor::retry_orphans() {
+  auto orphans = std::exchange(orphans_, {});
+  for (auto& each : orphans) {
+    if (!try_again(each)) orphans_.push_back(std::move(each));
+  }
+}
+
+std::optional<request_error> worker_supervisor::refusal_of(const orphan& each,
+                                                           const worker_run& run) const {
+  if (run.attempts >= most_deaths) {
+    return request_error(request_status::unavailable,
+                         "worker processes have ended while they ran the request");
+  }
+  if (!catalog_.wants(run.content->handle)) {
+    return request_error(request_status::unavailable, "the model is not served any more");
+  }
+  if (clock::now() >= each.end) return no_worker();
+  return std::nullopt;
+}
+
+bool worker_supervisor::try_again(orphan& each) {
+  auto run = pending_.take(each.number);
+  if (!run || !run->done) return true;
+  std::optional<request_error> failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = refusal_of(each, *run);
+    if (!failure && !choose(run->content->handle)) {
+      pending_.add(each.number, std::move(*run));
+      return false;
+    }
+    try {
+      if (!failure) {
+        auto copy = *run;
+        send(each.number, std::move(copy), run->worker, each.region);
+        return true;
+      }
+    } catch (const request_error& e) {
+      if (e.status() == request_status::resource_exhausted) {
+        pending_.add(each.number, std::move(*run));
+        return false;
+      }
+      failure = e;
+    } catch (const std::exception& e) {
+      failure = request_error(request_status::internal, e.what());
+    }
+  }
+  run->done({.error = failure});
+  return true;
+}
+
+void worker_supervisor::answer_expired() {
+  for (auto& [number, done] : pending_.take_expired(clock::now())) {
+    cancel(number);
+    done({.error = request_error(request_status::deadline_exceeded,
+                                 "the deadline passed before the result was there")});
+  }
+}
+
+void worker_supervisor::sleep() {
+  std::vector<pollfd> events{{wake_.descriptor(), POLLIN, 0}};
+  std::vector<std::shared_ptr<worker_link>> asleep;
+  std::set<int> process_descriptors;  // and control sockets
+  auto wake_up = clock::now() + std::chrono::seconds(1);
+  bool may_sleep = true;
+  for (const auto& place : places_) {
+    const auto& worker = place.worker;
+    if (!worker) {
+      wake_up = std::min(wake_up, place.restart);
+      continue;
+    }
+    process_descriptors.insert({worker->process.end_descriptor(), worker->control.descriptor()});
+    events.push_back({worker->process.end_descriptor(), POLLIN, 0});
+    if (worker->is_faulty) continue;
+    events.push_back({worker->control.descriptor(), POLLIN, 0});
+    if (!worker->channel.begin_sleep()) {
+      may_sleep = false;
+      continue;
+    }
+    asleep.push_back(worker);
+    events.push_back({worker->channel.front_wake_descriptor(), POLLIN, 0});
+  }
+  if (const auto deadline = pending_.first_deadline()) wake_up = std::min(wake_up, *deadline);
+  if (!orphans_.empty()) wake_up = std::min(wake_up, clock::now() + orphan_interval);
+  if (may_sleep) {
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake_up - clock::now()).count();
+    (void)::poll(events.data(), events.size(), static_cast<int>(std::max<std::int64_t>(wait, 0)));
+  }
+  for (const auto& worker : asleep) worker->channel.end_sleep();
+  if ((events.front().revents & POLLIN) != 0) wake_.clear();
+  for (const auto& event : events) {
+    if (event.revents != 0 && process_descriptors.contains(event.fd)) next_look_ = {};
+  }
+}
+
+void worker_supervisor::fail_all() {
+  std::vector<std::shared_ptr<worker_link>> workers;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& place : places_) {
+      if (place.worker) place.worker->is_gone = true;
+      workers.push_back(std::exchange(place.worker, nullptr));
+    }
+  }
+  for (auto& run : pending_.take_all()) {
+    if (run.done) {
+      run.done({.error = request_error(request_status::unavailable, "the service ends")});
+    }
+  }
+}
+
+}  // namespace sluice::service

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/base/wake_event.hpp"
+#include "service/front/model_catalog.hpp"
+#include "service/front/pending_requests.hpp"
+#include "service/front/repository_poller.hpp"
+#include "service/front/worker_backend.hpp"
+#include "service/front/worker_link.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace sluice::service {
+
+/// Memory for inputs in the arena of a worker.
+class arena_inputs final : public input_memory {
+ public:
+  arena_inputs(std::shared_ptr<worker_link> link, request_region&& memory) noexcept
+      : worker(std::move(link)), region(std::move(memory)) {}
+  [[nodiscard]] std::span<std::byte> tensor(std::size_t index) noexcept override {
+    return region.tensor(index);
+  }
+
+  std::shared_ptr<worker_link> worker;
+  request_region region;
+};
+
+/// The worker processes of a front, and the requests that they have.
+///
+/// Threads of the front call the public functions. The thread of the supervisor does the rest.
+/// `mutex_` covers the catalog and which workers there are. A request is sent under it, so that
+/// none is sent to a worker whose requests have been taken back.
+class worker_supervisor {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  explicit worker_supervisor(worker_options&& options);
+  worker_supervisor(const worker_supervisor&) = delete;
+  worker_supervisor& operator=(const worker_supervisor&) = delete;
+  ~worker_supervisor();
+
+  /// As `model_backend` states.
+  ///@{
+  [[nodiscard]] bool is_ready() const;
+  [[nodiscard]] model_metadata describe(std::string_view model, std::string_view version) const;
+  [[nodiscard]] std::unique_ptr<input_memory> allocate(std::span<const std::uint64_t> sizes);
+  std::uint64_t submit(run_request&& request, std::unique_ptr<input_memory> inputs,
+                       std::function<void(run_result)>&& done);
+  void cancel(std::uint64_t number) noexcept;
+  ///@}
+  /// As `worker_backend::drain`.
+  void drain() noexcept { is_draining_ = true; }
+
+ private:
+  /// A place for a worker, whose processes follow each other.
+  struct worker_place {
+    worker_program program{};
+    std::shared_ptr<worker_link> worker{};  ///< null while it waits for a restart
+    clock::time_point restart{};
+    clock::duration wait{};  ///< before the next restart
+  };
+  /// A request whose worker has died.
+  struct orphan {
+    std::uint64_t number = 0;
+    request_region region{};
+    clock::time_point end{};  ///< when it is given up
+  };
+  struct declarations {
+    std::vector<tensor_metadata> inputs{};
+    std::vector<tensor_metadata> outputs{};
+  };
+
+  /// Finds the content and the numbers of a request. Under the lock.
+  /// @throws request_error if there is no such model, input or output
+  [[nodiscard]] worker_run make_run(const run_request& request) const;
+  /// Gives a request to a worker. Under the lock.
+  /// @throws request_error if no worker can take it
+  void send(std::uint64_t number, worker_run&& run, std::shared_ptr<worker_link> worker,
+            request_region& region);
+  /// The worker with the fewest requests among those that serve a content, or any; null if there is
+  /// none. Under the lock.
+  [[nodiscard]] std::shared_ptr<worker_link> choose(std::uint32_t handle) const;
+
+  // The thread of the supervisor.
+  void run() noexcept;
+  [[nodiscard]] bool work();
+  void start(worker_place& place);
+  [[nodiscard]] bool take_messages(const std::shared_ptr<worker_link>& worker);
+  void obey(worker_link& worker, const nlohmann::json& message);
+  [[nodiscard]] bool take_replies(worker_link& worker);
+  void finish(received_reply&& reply, worker_link& worker);
+  void end(worker_place& place);
+  void kill(worker_link& worker, const char* reason) noexcept;
+  void apply(const repository_news& news);
+  void load(worker_link& worker, const loaded_version& content) noexcept;
+  /// Serves the contents that all open workers have loaded.
+  void serve_loaded();
+  /// States that a content cannot be loaded.
+  void refuse(std::uint32_t handle, std::string problem);
+  void unload(const std::vector<std::uint32_t>& handles);
+  void retry_orphans();
+  [[nodiscard]] bool try_again(orphan& each);
+  /// Why a request without a worker can get none.
+  [[nodiscard]] std::optional<request_error> refusal_of(const orphan& each,
+                                                        const worker_run& run) const;
+  void answer_expired();
+  void sleep();
+  void fail_all();
+
+  const worker_options options_;
+  wake_event wake_;
+  mutable std::mutex mutex_;
+  model_catalog catalog_;
+  std::vector<worker_place> places_;
+  std::uint64_t next_number_ = 1;
+  pending_requests pending_;
+  std::vector<orphan> orphans_;
+  std::map<std::uint32_t, declarations> declared_;  // of contents that are not served yet
+  std::map<std::uint32_t, unsigned> deaths_;        // of workers, by the content that they loaded
+  std::atomic<bool> is_closing_{false};
+  std::atomic<bool> is_draining_{false};
+  std::vector<received_reply> replies_;
+  clock::time_point next_look_{};  // at processes and control sockets
+  repository_poller repository_;
+  std::thread thread_;
+};
+
+}  // namespace sluice::service

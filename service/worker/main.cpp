@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker process of sluiced. It runs models on one device, and has nothing to do with clients.
+#include "service/front/worker_process.hpp"
+#include "service/worker/worker_loop.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace sluice::service {
+namespace {
+
+void work(const std::string& device) {
+  worker_channel channel(
+      std::make_shared<shared_memory>(file_descriptor(worker_descriptors::memory)),
+      file_descriptor(worker_descriptors::worker_wake),
+      file_descriptor(worker_descriptors::front_wake));
+  control_socket control{file_descriptor(worker_descriptors::control)};
+  auto service = std::make_shared<device_service>(device);
+  // Declared after the service: it ends first, and then the runtime pins no memory any more.
+  const auto pinned = service->runtime().register_host(
+      {std::shared_ptr<void>(), channel.memory().data()}, channel.memory().size());
+  if (!control.send({{"opened", to_string(service->device().id())}})) return;
+  worker_loop loop(channel, control, std::move(service));
+  try {
+    loop.run();
+  } catch (const std::exception& e) {
+    // Without destructors, which would answer requests that another worker can run.
+    std::fprintf(stderr, "sluice-worker: %s\n", e.what());
+    std::_Exit(1);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::service
+
+int main(int argc, char** argv) {
+  sluice::service::end_with_front();
+  CLI::App app("A worker of sluiced, which starts it");
+  std::string device = "auto";
+  app.add_option("--device", device, "Device: auto, host, cuda or cuda:N");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    sluice::service::work(device);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "sluice-worker: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

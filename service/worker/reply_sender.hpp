@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/arena/worker_channel.hpp"
+#include "service/protocol/request_error.hpp"
+
+#include <sluice/operations/host_tensor.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::service {
+
+/// The answer to a request: outputs, or an error.
+struct worker_reply {
+  std::uint64_t request = 0;             ///< its number
+  std::vector<std::uint32_t> numbers{};  ///< of the outputs of the model
+  std::vector<host_tensor> outputs{};    ///< one for each number
+  std::optional<request_error> error{};  ///< instead of outputs
+};
+
+/// Sends replies to the front. A reply for which there is no memory waits, and those after it wait
+/// behind it, until the front has returned memory. Thread-safe.
+class reply_sender {
+ public:
+  explicit reply_sender(worker_channel& channel) noexcept : channel_(channel) {}
+
+  /// Sends a reply, or keeps it. Outputs that can never fit, or have no type in the protocol,
+  /// become an error.
+  void send(worker_reply reply) noexcept;
+  /// Sends what waits, as far as there is memory. Called when the front has returned some.
+  void send_waiting() noexcept;
+
+ private:
+  [[nodiscard]] bool try_send(worker_reply& reply);
+
+  worker_channel& channel_;
+  std::mutex mutex_;
+  std::deque<worker_reply> waiting_;
+};
+
+}  // namespace sluice::service

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/worker/worker_loop.hpp"
+
+#include <array>
+#include <cerrno>
+#include <poll.h>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace sluice::service {
+namespace {
+
+[[nodiscard]] model_precision precision_of(const std::string& name) {
+  if (name == "original") return model_precision::original;
+  if (name == "tf32") return model_precision::tf32;
+  if (name == "f16") return model_precision::f16;
+  if (name == "bf16") return model_precision::bf16;
+  throw std::runtime_error("the front asks for the precision " + name);
+}
+
+[[nodiscard]] load_order order_of(const nlohmann::json& message) {
+  load_order order{.handle = message.at("load").get<std::uint32_t>(),
+                   .path = message.at("path").get<std::string>(),
+                   .name = message.at("name").get<std::string>(),
+                   .lanes = message.at("lanes").get<std::size_t>()};
+  order.options.precision = precision_of(message.at("precision").get<std::string>());
+  return order;
+}
+
+}  // namespace
+
+worker_loop::worker_loop(worker_channel& channel, control_socket& control,
+                         std::shared_ptr<device_service> service)
+    : channel_(channel),
+      control_(control),
+      replies_(channel),
+      service_(std::move(service)),
+      lanes_(service_, wake_, [this] { return requests_at_hand_ != 0; }),
+      models_(service_, wake_, lanes_, channel, replies_, registry_),
+      loader_(wake_) {}
+
+void worker_loop::run() {
+  while (!control_.is_closed()) {
+    if (!work()) sleep();
+  }
+}
+
+bool worker_loop::work() {
+  if (service_->device().lost()) throw std::runtime_error("the device is lost");
+  bool has_worked = take_requests();
+  if (wake_->take()) {
+    has_worked = true;
+    for (auto& loaded : loader_.take()) {
+      const auto handle = loaded.order.handle;
+      answer(handle, models_.add(std::move(loaded)));
+    }
+    models_.work();
+    lanes_.work();
+  }
+  if (channel_.take_releases()) replies_.send_waiting();
+  // Where there are requests all the time, a system call for each turn would cost as much.
+  if (!has_worked || ++turns_without_orders_ == 64) {
+    turns_without_orders_ = 0;
+    if (take_orders()) has_worked = true;
+  }
+  return has_worked;
+}
+
+bool worker_loop::take_requests() {
+  requests_.clear();
+  cancellations_.clear();
+  if (channel_.receive(requests_, cancellations_) == 0) return false;
+  requests_at_hand_ = requests_.size();
+  for (const auto& request : requests_) {
+    --requests_at_hand_;
+    models_.run(request);
+  }
+  for (const auto request : cancellations_) models_.cancel(request);
+  return true;
+}
+
+bool worker_loop::take_orders() {
+  bool has_worked = false;
+  has_unsent_answers_ = !control_.flush();
+  while (const auto order = control_.receive()) {
+    obey(*order);
+    has_worked = true;
+  }
+  return has_worked;
+}
+
+void worker_loop::obey(const nlohmann::json& order) {
+  if (order.contains("load")) return loader_.add(order_of(order));
+  if (order.contains("unload")) {
+    // The requests that the front has sent before this order.
+    while (take_requests()) {
+    }
+    return models_.remove(order.at("unload").get<std::uint32_t>());
+  }
+  throw std::runtime_error("the front has sent no order: " + order.dump());
+}
+
+void worker_loop::answer(std::uint32_t handle, const nlohmann::json& message) {
+  bool is_sent = false;
+  try {
+    is_sent = control_.send(message);
+  } catch (const std::length_error&) {
+    models_.remove(handle);
+    is_sent = control_.send({{"refused", handle}, {"problem", "its declarations are too long"}});
+  }
+  if (!is_sent) throw std::runtime_error("the front reads no answers");
+}
+
+void worker_loop::sleep() {
+  if (!channel_.begin_sleep()) return;
+  std::array<pollfd, 3> events{{{channel_.wake_descriptor(), POLLIN, 0},
+                                {control_.descriptor(), POLLIN, 0},
+                                {wake_->descriptor(), POLLIN, 0}}};
+  if (has_unsent_answers_) events[1].events |= POLLOUT;
+  const auto count = ::poll(events.data(), events.size(), -1);
+  const auto code = errno;
+  channel_.end_sleep();
+  if (count < 0 && code != EINTR) throw std::system_error(code, std::generic_category(), "poll");
+  if (count > 0 && (events[2].revents & POLLIN) != 0) wake_->clear();
+}
+
+}  // namespace sluice::service

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/arena/worker_channel.hpp"
+#include "service/base/wake_event.hpp"
+#include "service/front/control_socket.hpp"
+#include "service/worker/model_loader.hpp"
+#include "service/worker/reply_sender.hpp"
+#include "service/worker/request_registry.hpp"
+#include "service/worker/worker_lanes.hpp"
+#include "service/worker/worker_models.hpp"
+
+#include <sluice/envelope/device_service.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sluice::service {
+
+/// The work of a worker process, on one thread: requests of the front go to the executors of a
+/// device, and the orders of the front are obeyed.
+///
+/// Orders and their answers are JSON messages of the control socket:
+///
+///     {"load": 7, "name": "classifier", "path": "...", "lanes": 1, "precision": "f16"}
+///     {"loaded": 7, "inputs": [...], "outputs": [...]} or {"refused": 7, "problem": "..."}
+///     {"unload": 7}
+class worker_loop {
+ public:
+  worker_loop(worker_channel& channel, control_socket& control,
+              std::shared_ptr<device_service> service);
+  worker_loop(const worker_loop&) = delete;
+  worker_loop& operator=(const worker_loop&) = delete;
+
+  /// Works until the front has closed the control socket.
+  /// @throws std::runtime_error if the front has sent something else than an order
+  /// @throws std::system_error if the kernel refuses
+  void run();
+
+ private:
+  /// Takes what there is. Returns whether there was something.
+  [[nodiscard]] bool work();
+  [[nodiscard]] bool take_requests();
+  [[nodiscard]] bool take_orders();
+  void obey(const nlohmann::json& order);
+  void answer(std::uint32_t handle, const nlohmann::json& message);
+  void sleep();
+
+  worker_channel& channel_;
+  control_socket& control_;
+  const std::shared_ptr<wake_event> wake_ = std::make_shared<wake_event>();
+  reply_sender replies_;
+  request_registry registry_;
+  const std::shared_ptr<device_service> service_;
+  std::size_t requests_at_hand_ = 0;
+  unsigned turns_without_orders_ = 0;
+  bool has_unsent_answers_ = false;
+  worker_lanes lanes_;
+  worker_models models_;
+  model_loader loader_;
+  std::vector<run_message> requests_;
+  std::vector<std::uint64_t> cancellations_;
+};
+
+}  // namespace sluice::service

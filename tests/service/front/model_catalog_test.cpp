@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which content of a model is served.
+#include "service/front/model_catalog.hpp"
+
+#include "service/protocol/request_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice::service {
+namespace {
+
+/// The change of one version, whose file can be opened.
+repository_news news_of(const char* model, std::uint64_t version, bool is_new, bool is_required) {
+  auto index = std::make_shared<model_index>();
+  auto& indexed = index->models[model];
+  indexed.config.emplace();
+  indexed.config->is_required = is_required;
+  repository_news news{.index = index};
+  (is_new ? news.changes.loads : news.changes.replaces).push_back({model, version});
+  news.files[{model, version}].descriptor = std::make_shared<const file_descriptor>();
+  return news;
+}
+
+repository_news removal_of(const char* model, std::uint64_t version) {
+  repository_news news{.index = std::make_shared<model_index>()};
+  news.changes.unloads.push_back({model, version});
+  return news;
+}
+
+request_status status_of_find(const model_catalog& catalog, const char* model,
+                              const char* version = "") {
+  try {
+    (void)catalog.find(model, version);
+  } catch (const request_error& e) {
+    return e.status();
+  }
+  return request_status::internal;  // it was found
+}
+
+const std::vector<tensor_metadata> one_tensor{{.name = "x", .shape = {-1}}};
+
+TEST(model_catalog, serves_a_content_once_it_is_loaded) {
+  model_catalog catalog;
+  EXPECT_TRUE(catalog.is_ready());
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::not_found);
+  const auto orders = catalog.apply(news_of("m", 1, true, false));
+  ASSERT_EQ(orders.loads.size(), 1U);
+  EXPECT_FALSE(catalog.is_ready()) << "the first content is being loaded";
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
+  EXPECT_TRUE(catalog.note_loaded(orders.loads[0]->handle, one_tensor, one_tensor).empty());
+  EXPECT_TRUE(catalog.is_ready());
+  EXPECT_EQ(catalog.find("m", "")->version, 1U);
+  EXPECT_EQ(catalog.find("m", "1")->input_numbers.at("x"), 0U);
+  EXPECT_EQ(status_of_find(catalog, "m", "2"), request_status::not_found);
+  EXPECT_EQ(status_of_find(catalog, "m", "01"), request_status::not_found);
+}
+
+TEST(model_catalog, serves_the_old_content_until_the_new_one_is_loaded) {
+  model_catalog catalog;
+  const auto first = catalog.apply(news_of("m", 1, true, false)).loads.at(0);
+  (void)catalog.note_loaded(first->handle, one_tensor, one_tensor);
+  const auto second = catalog.apply(news_of("m", 1, false, false)).loads.at(0);
+  EXPECT_NE(second->handle, first->handle);
+  EXPECT_EQ(catalog.find("m", ""), first);
+  EXPECT_EQ(catalog.wanted().size(), 2U);
+  EXPECT_EQ(catalog.note_loaded(second->handle, one_tensor, one_tensor),
+            std::vector{first->handle});
+  EXPECT_EQ(catalog.find("m", ""), second);
+  // A third content replaces the second one, which is still being loaded.
+  const auto third = catalog.apply(news_of("m", 1, false, false)).loads.at(0);
+  const auto orders = catalog.apply(news_of("m", 1, false, false));
+  EXPECT_EQ(orders.unloads, std::vector{third->handle});
+  EXPECT_TRUE(catalog.note_loaded(third->handle, one_tensor, one_tensor).empty());
+  EXPECT_EQ(catalog.find("m", ""), second);
+}
+
+TEST(model_catalog, keeps_the_old_content_if_the_new_one_is_refused) {
+  model_catalog catalog;
+  const auto first = catalog.apply(news_of("m", 1, true, true)).loads.at(0);
+  EXPECT_EQ(catalog.note_refused(first->handle, "is no model"), std::vector{first->handle});
+  EXPECT_FALSE(catalog.is_ready()) << "it is required";
+  try {
+    (void)catalog.find("m", "");
+    FAIL();
+  } catch (const request_error& e) {
+    EXPECT_EQ(e.status(), request_status::unavailable);
+    EXPECT_NE(std::string(e.what()).find("is no model"), std::string::npos);
+  }
+  const auto second = catalog.apply(news_of("m", 1, false, true)).loads.at(0);
+  (void)catalog.note_loaded(second->handle, one_tensor, one_tensor);
+  EXPECT_TRUE(catalog.is_ready());
+  const auto third = catalog.apply(news_of("m", 1, false, true)).loads.at(0);
+  (void)catalog.note_refused(third->handle, "is no model");
+  EXPECT_EQ(catalog.find("m", ""), second);
+}
+
+TEST(model_catalog, serves_the_highest_version) {
+  model_catalog catalog;
+  for (const std::uint64_t version : {2U, 10U}) {
+    const auto content = catalog.apply(news_of("m", version, true, false)).loads.at(0);
+    (void)catalog.note_loaded(content->handle, one_tensor, one_tensor);
+  }
+  EXPECT_EQ(catalog.find("m", "")->version, 10U);
+  EXPECT_EQ(catalog.describe("m", "").versions, (std::vector<std::string>{"2", "10"}));
+  EXPECT_EQ(catalog.apply(removal_of("m", 10)).unloads.size(), 1U);
+  EXPECT_EQ(catalog.find("m", "")->version, 2U);
+  EXPECT_EQ(catalog.apply(removal_of("m", 2)).unloads.size(), 1U);
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::not_found);
+  EXPECT_TRUE(catalog.wanted().empty());
+}
+
+TEST(model_catalog, serves_the_old_version_until_the_new_one_is_loaded) {
+  for (const bool is_loaded : {true, false}) {
+    model_catalog catalog;
+    const auto first = catalog.apply(news_of("m", 1, true, false)).loads.at(0);
+    (void)catalog.note_loaded(first->handle, one_tensor, one_tensor);
+    auto news = news_of("m", 2, true, false);
+    news.changes.unloads.push_back({"m", 1});
+    const auto orders = catalog.apply(news);
+    EXPECT_TRUE(orders.unloads.empty());
+    EXPECT_EQ(catalog.find("m", ""), first);
+    const auto second = orders.loads.at(0);
+    if (is_loaded) {
+      EXPECT_EQ(catalog.note_loaded(second->handle, one_tensor, one_tensor),
+                std::vector{first->handle});
+      EXPECT_EQ(catalog.find("m", ""), second);
+      EXPECT_EQ(catalog.describe("m", "").versions, std::vector<std::string>{"2"});
+    } else {
+      EXPECT_EQ(catalog.note_refused(second->handle, "is no model"), std::vector{second->handle});
+      EXPECT_EQ(catalog.find("m", ""), first);
+    }
+  }
+}
+
+TEST(model_catalog, serves_no_content_that_a_new_worker_refuses) {
+  model_catalog catalog;
+  const auto content = catalog.apply(news_of("m", 1, true, false)).loads.at(0);
+  (void)catalog.note_loaded(content->handle, one_tensor, one_tensor);
+  EXPECT_TRUE(catalog.wants(content->handle));
+  EXPECT_EQ(catalog.note_refused(content->handle, "no memory"), std::vector{content->handle});
+  EXPECT_FALSE(catalog.wants(content->handle));
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
+}
+
+TEST(model_catalog, refuses_a_file_that_cannot_be_opened) {
+  model_catalog catalog;
+  auto news = news_of("m", 1, true, false);
+  news.files.begin()->second = {.problem = "permission denied"};
+  EXPECT_TRUE(catalog.apply(news).loads.empty());
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
+  EXPECT_TRUE(catalog.is_ready()) << "nothing is being loaded";
+}
+
+}  // namespace
+}  // namespace sluice::service

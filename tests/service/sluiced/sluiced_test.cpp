@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluiced with its worker, as clients see it, beside double-precision numbers.
+#include "tests/models/onnx_graph.hpp"
+#include "tests/service/front/raw_client.hpp"
+#include "tests/service/sluiced/service_process.hpp"
+#include "tests/support/random_values.hpp"
+#include "tests/support/seed.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sluice::service::test {
+namespace {
+
+using nlohmann::json;
+using sluice::test::onnx_graph;
+
+constexpr std::size_t columns = 5;
+
+/// y = factor * x for rows of x.
+onnx_graph scale(float factor) {
+  onnx_graph g;
+  const std::vector<std::int64_t> rows{-1, columns};
+  g.input("x", rows).output("y", rows);
+  g.constant("factor", std::vector<float>{factor}, {1});
+  g.node("Mul", {"x", "factor"}, {"y"});
+  return g;
+}
+
+std::string bytes_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+/// A request for rows of `x` as binary data.
+std::string binary_request(const std::string& model, const std::vector<float>& x) {
+  const auto header = json{{"inputs",
+                            {{{"name", "x"},
+                              {"datatype", "FP32"},
+                              {"shape", {x.size() / columns, columns}},
+                              {"parameters", {{"binary_data_size", x.size() * sizeof(float)}}}}}},
+                           {"parameters", {{"binary_data_output", true}}}}
+                          .dump();
+  const auto body = header + bytes_of(x);
+  return "POST /v2/models/" + model + "/infer HTTP/1.1\r\nHost: localhost\r\n" +
+         "Inference-Header-Content-Length: " + std::to_string(header.size()) +
+         "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+std::string json_request(const std::string& path, const json& body) {
+  const auto text = body.dump();
+  return "POST " + path +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(text.size()) +
+         "\r\n\r\n" + text;
+}
+
+std::string get(const std::string& path) {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+}
+
+/// The elements of the only output of a binary reply.
+std::vector<float> elements_of(const raw_reply& reply) {
+  const auto length = std::stoul(*reply.field("Inference-Header-Content-Length"));
+  std::vector<float> y((reply.body.size() - length) / sizeof(float));
+  std::memcpy(y.data(), reply.body.data() + length, y.size() * sizeof(float));
+  return y;
+}
+
+/// Whether y = factor * x, by numbers of double precision.
+bool is_scaled(const std::vector<float>& y, const std::vector<float>& x, double factor) {
+  if (y.size() != x.size()) return false;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::abs(double{y[i]} - factor * double{x[i]}) > 1e-6 * std::abs(factor * double{x[i]})) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class sluiced : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(service_process::path())) {
+      GTEST_SKIP() << "this build has no sluiced";
+    }
+  }
+  /// Writes a version of a model, and puts it into its place as a whole.
+  void put(const std::string& model, int version, const std::string& file) const {
+    const auto folder = folder_.path() / model / std::to_string(version);
+    std::filesystem::create_directories(folder);
+    const auto complete = folder / "model.part";
+    std::ofstream(complete, std::ios::binary) << file;
+    std::filesystem::rename(complete, folder / "model.onnx");
+  }
+  void start(std::vector<std::string> options = {}) {
+    options.insert(options.begin(), {"--models", folder_.path().string()});
+    if (std::find(options.begin(), options.end(), "--device") == options.end()) {
+      options.insert(options.end(), {"--device", "host"});
+    }
+    service_ = std::make_unique<service_process>(options);
+  }
+  [[nodiscard]] service_process& service() { return *service_; }
+  [[nodiscard]] raw_reply ask(const std::string& request) {
+    raw_client client(service().port());
+    client.send(request);
+    auto reply = client.receive();
+    if (!reply) throw std::runtime_error("the connection ended without an answer");
+    return *reply;
+  }
+  /// Asks until the answer has another status than 503, or a long time has passed.
+  [[nodiscard]] raw_reply ask_when_served(const std::string& request) {
+    for (int attempt = 0;; ++attempt) {
+      auto reply = ask(request);
+      if (reply.status != 503 || attempt == 3000) return reply;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  [[nodiscard]] std::vector<float> numbers(std::size_t rows) {
+    return sluice::test::random_values<float>(generator_, rows * columns);
+  }
+
+ private:
+  std::mt19937_64 generator_ = sluice::test::make_generator();
+  sluice::test::temporary_folder folder_;
+  std::unique_ptr<service_process> service_;
+};
+
+TEST_F(sluiced, serves_the_models_of_a_folder) {
+  put("double", 1, scale(2).bytes());
+  put("double", 3, scale(3).bytes());
+  start();
+  EXPECT_EQ(ask_when_served(get("/v2/health/ready")).status, 200U);
+  const auto metadata = json::parse(ask_when_served(get("/v2/models/double")).body);
+  EXPECT_EQ(metadata.at("versions"), json({"3"}));
+  EXPECT_EQ(metadata.at("inputs"),
+            json({{{"name", "x"}, {"datatype", "FP32"}, {"shape", {-1, columns}}}}));
+  for (const std::size_t rows : {1U, 7U, 1000U}) {
+    const auto x = numbers(rows);
+    const auto reply = ask_when_served(binary_request("double", x));
+    ASSERT_EQ(reply.status, 200U) << reply.body;
+    EXPECT_TRUE(is_scaled(elements_of(reply), x, 3));
+  }
+  const auto x = numbers(2);
+  const auto reply = ask(json_request(
+      "/v2/models/double/versions/3/infer",
+      {{"id", "seven"},
+       {"inputs", {{{"name", "x"}, {"datatype", "FP32"}, {"shape", {2, columns}}, {"data", x}}}},
+       {"outputs", {{{"name", "y"}}}}}));
+  ASSERT_EQ(reply.status, 200U) << reply.body;
+  const auto body = json::parse(reply.body);
+  EXPECT_EQ(body.at("id"), "seven");
+  EXPECT_EQ(body.at("model_version"), "3");
+  EXPECT_TRUE(is_scaled(body.at("outputs").at(0).at("data").get<std::vector<float>>(), x, 3));
+}
+
+TEST_F(sluiced, refuses_what_does_not_fit_the_model) {
+  put("double", 1, scale(2).bytes());
+  start();
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto infer = [&](const json& inputs, const json& outputs = json::array()) {
+    return ask(json_request("/v2/models/double/infer", {{"inputs", inputs}, {"outputs", outputs}}));
+  };
+  const json good{
+      {"name", "x"}, {"datatype", "FP32"}, {"shape", {1, 5}}, {"data", {1, 2, 3, 4, 5}}};
+  EXPECT_EQ(infer(json::array({good})).status, 200U);
+  const auto changed = [&](const json& patch) {
+    auto input = good;
+    input.merge_patch(patch);
+    return infer(json::array({input}));
+  };
+  const auto expect_refusal = [](const raw_reply& reply, unsigned status, const std::string& text) {
+    EXPECT_EQ(reply.status, status) << reply.body;
+    EXPECT_NE(json::parse(reply.body).at("error").get<std::string>().find(text), std::string::npos)
+        << reply.body;
+  };
+  expect_refusal(changed({{"name", "z"}}), 400, "z");
+  expect_refusal(changed({{"datatype", "FP64"}}), 400, "x");
+  expect_refusal(changed({{"shape", {5, 1}}}), 400, "x");
+  expect_refusal(changed({{"shape", {5}}}), 400, "x");
+  expect_refusal(infer(json::array({good}), json::array({{{"name", "w"}}})), 400, "w");
+  expect_refusal(infer(json::array()), 400, "x");
+  expect_refusal(ask(binary_request("triple", numbers(1))), 404, "triple");
+  expect_refusal(ask(get("/v2/models/double/versions/2")), 404, "2");
+  expect_refusal(ask(get("/v2/models/..%2f..%2fetc")), 404, "etc");
+  EXPECT_EQ(infer(json::array({good})).status, 200U);
+}
+
+TEST_F(sluiced, keeps_a_broken_model_from_the_others) {
+  put("broken", 1, "this is no model");
+  put("double", 1, scale(2).bytes());
+  start();
+  const auto x = numbers(3);
+  EXPECT_TRUE(is_scaled(elements_of(ask_when_served(binary_request("double", x))), x, 2));
+  EXPECT_EQ(ask_when_served(get("/v2/health/ready")).status, 200U);
+  const auto reply = ask(binary_request("broken", x));
+  EXPECT_EQ(reply.status, 503U);
+  EXPECT_NE(reply.body.find("broken"), std::string::npos) << reply.body;
+}
+
+/// Clients that run a model all the time, each on a connection of its own.
+class traffic {
+ public:
+  /// @param is_right  whether an answer with status 200 is right
+  template <class IsRight>
+  traffic(std::uint16_t port, std::size_t clients, const std::vector<float>& x, IsRight is_right) {
+    for (std::size_t i = 0; i < clients; ++i) {
+      threads_.emplace_back([this, port, x, is_right] {
+        while (!is_over_) {
+          raw_client client(port);
+          const auto request = binary_request("double", x);
+          while (!is_over_ && client.send(request)) {
+            const auto reply = client.receive();
+            if (!reply) {
+              ++lost_;
+              break;
+            }
+            if (reply->status == 503) {
+              ++unavailable_;
+            } else if (reply->status == 200 && is_right(elements_of(*reply))) {
+              ++right_;
+            } else {
+              ++wrong_;
+            }
+          }
+        }
+      });
+    }
+  }
+  traffic(const traffic&) = delete;
+  traffic& operator=(const traffic&) = delete;
+  ~traffic() { end(); }
+  void end() {
+    is_over_ = true;
+    for (auto& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  /// Waits for `count` further right answers. False if there are none for a long time.
+  [[nodiscard]] bool wait_for(std::size_t count) const {
+    const auto end = right_ + count;
+    for (int i = 0; i < 6000 && right_ < end; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return right_ >= end;
+  }
+  [[nodiscard]] std::size_t right() const { return right_; }
+  [[nodiscard]] std::size_t wrong() const { return wrong_; }
+  [[nodiscard]] std::size_t lost() const { return lost_; }
+  [[nodiscard]] std::size_t unavailable() const { return unavailable_; }
+
+ private:
+  std::atomic<bool> is_over_{false};
+  std::atomic<std::size_t> right_{0};
+  std::atomic<std::size_t> wrong_{0};
+  std::atomic<std::size_t> lost_{0};
+  std::atomic<std::size_t> unavailable_{0};
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(sluiced, replaces_a_worker_that_is_killed) {
+  put("double", 1, scale(2).bytes());
+  start();
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto x = numbers(100);
+  traffic clients(service().port(), 4, x, [&](const auto& y) { return is_scaled(y, x, 2); });
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(clients.wait_for(20));
+    const auto workers = service().workers();
+    ASSERT_EQ(workers.size(), 1U);
+    ASSERT_EQ(::kill(workers.front(), SIGKILL), 0);
+  }
+  EXPECT_TRUE(clients.wait_for(20));
+  clients.end();
+  EXPECT_EQ(clients.wrong(), 0U);
+  EXPECT_EQ(clients.lost(), 0U);
+}
+
+TEST_F(sluiced, answers_by_one_worker_while_the_other_is_replaced) {
+  put("double", 1, scale(2).bytes());
+  start({"--device", "host", "--device", "host"});
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto x = numbers(10);
+  traffic clients(service().port(), 3, x, [&](const auto& y) { return is_scaled(y, x, 2); });
+  ASSERT_TRUE(clients.wait_for(20));
+  const auto workers = service().workers();
+  ASSERT_EQ(workers.size(), 2U);
+  for (const auto worker : workers) {
+    // The one that has just been replaced has loaded the model when the other one is killed.
+    ASSERT_TRUE(clients.wait_for(1000));
+    ASSERT_EQ(::kill(worker, SIGKILL), 0);
+    ASSERT_TRUE(clients.wait_for(20));
+    for (int i = 0; i < 3000 && service().workers().size() < 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  clients.end();
+  EXPECT_EQ(clients.wrong(), 0U);
+  EXPECT_EQ(clients.lost(), 0U);
+}
+
+TEST_F(sluiced, replaces_a_model_in_traffic) {
+  put("double", 1, scale(2).bytes());
+  start();
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto x = numbers(10);
+  std::atomic<std::size_t> tripled{0};
+  traffic clients(service().port(), 3, x, [&](const auto& y) {
+    if (!is_scaled(y, x, 3)) return tripled == 0 && is_scaled(y, x, 2);
+    ++tripled;
+    return true;
+  });
+  ASSERT_TRUE(clients.wait_for(20));
+  put("double", 2, scale(3).bytes());
+  for (int i = 0; i < 6000 && tripled < 100; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  clients.end();
+  EXPECT_GE(tripled, 100U);
+  EXPECT_EQ(clients.lost(), 0U);
+  EXPECT_EQ(clients.unavailable(), 0U);
+}
+
+TEST_F(sluiced, answers_what_it_has_got_before_it_ends) {
+  put("double", 1, scale(2).bytes());
+  start();
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto x = numbers(100'000);
+  std::vector<std::unique_ptr<raw_client>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<raw_client>(service().port()));
+    clients.back()->send(binary_request("double", x));
+  }
+  // The first answer shows that the requests have reached the service.
+  const auto first = clients.front()->receive();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->status, 200U);
+  service().signal(SIGTERM);
+  for (std::size_t i = 1; i < clients.size(); ++i) {
+    const auto reply = clients[i]->receive();
+    if (reply) {
+      EXPECT_TRUE(is_scaled(elements_of(*reply), x, 2));
+    }
+  }
+  EXPECT_EQ(service().wait(), 0);
+}
+
+}  // namespace
+}  // namespace sluice::service::test
