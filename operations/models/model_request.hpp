@@ -32,7 +32,7 @@ class model_request {
   virtual ~model_request() = default;
 
   void fail(const error& why) noexcept {
-    is_answered_ = true;
+    is_answered = true;
     inputs.clear();  // the client that gets the error shares its memory with nobody
     key.reset();
     unpadded_key.reset();
@@ -45,7 +45,7 @@ class model_request {
     unpadded_key.reset();
     inputs.clear();
     pass_on(std::move(run));
-    is_answered_ = true;
+    is_answered = true;
   }
 
   std::shared_ptr<served_model> model{};
@@ -63,12 +63,13 @@ class model_request {
   std::shared_ptr<program_cache::entry> awaited{};  // the program that it waits for
   timer::ticket alarm{};                            // of its deadline, while it waits
   timer::time_point wait_start{};
+  bool is_answered = false;
 
  protected:
   /// Answers with `cancelled` unless the request has been answered. Called by the destructors of
   /// derived classes.
   void drop() noexcept {
-    if (is_answered_) return;
+    if (is_answered) return;
     fail(*failure_of([] { throw error(errc::cancelled, "the request was dropped"); }));
   }
 
@@ -77,8 +78,6 @@ class model_request {
   /// @throws error if it cannot
   virtual void pass_on(model_run&& run) = 0;
   virtual void send_error(const error& why) noexcept = 0;
-
-  bool is_answered_ = false;
 };
 
 }  // namespace sluice::detail

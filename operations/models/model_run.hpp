@@ -21,6 +21,7 @@ struct model_run {
   std::vector<std::uint32_t> outputs{};  ///< numbers of outputs; empty: all
   /// The shapes that the results are cut to, by output of the program; empty: they are not cut.
   std::vector<extents> shapes{};
+  std::size_t result_bytes = 0;  ///< of the results before they are cut; 0: unknown
 };
 
 /// Picks the results of a run that are wanted, without what padded inputs have added to them.

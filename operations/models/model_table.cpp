@@ -48,11 +48,25 @@ namespace {
   return shapes;
 }
 
+/// The bytes of the results that a request wants, before they are cut; 0 if they are unknown.
+[[nodiscard]] std::size_t result_bytes_of(const model_request& request,
+                                          const program_outcome& outcome) noexcept {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < outcome.results.size(); ++i) {
+    const auto& wanted = request.outputs;
+    const bool is_wanted =
+        wanted.empty() || std::find(wanted.begin(), wanted.end(), i) != wanted.end();
+    if (is_wanted) bytes += outcome.results[i].bytes();
+  }
+  return bytes;
+}
+
 /// The run of a request, whose inputs it takes.
 [[nodiscard]] model_run run_of(model_request& request, const program_outcome& outcome) {
   model_run run{.what = outcome.what,
                 .outputs = wanted_outputs(request, outcome),
-                .shapes = shapes_of(request, outcome)};
+                .shapes = shapes_of(request, outcome),
+                .result_bytes = result_bytes_of(request, outcome)};
   run.inputs.reserve(outcome.inputs.size());
   for (const auto number : outcome.inputs) {
     auto& input = request.inputs[number];

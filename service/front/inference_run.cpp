@@ -9,6 +9,8 @@
 namespace sluice::service {
 namespace {
 
+// The text is several times as large, and lies in the memory of the front.
+constexpr std::size_t most_json_output_bytes = std::size_t{16} << 20U;
 constexpr std::uint64_t year_us = 31'536'000'000'000;  // keeps sums of times in range
 
 [[nodiscard]] bool is_binary(const inference_request& request, const result_tensor& output) {
@@ -57,6 +59,12 @@ std::size_t json_output_bytes(const inference_request& request, const run_result
 
 http_reply make_run_reply(const inference_request& request, const route& model, run_result result) {
   if (result.error) return make_error_reply(*result.error);
+  if (json_output_bytes(request, result) > most_json_output_bytes) {
+    return make_error_reply(
+        request_error(request_status::too_large,
+                      "the outputs have more than 16 MiB, which is too much for JSON: ask for "
+                      "binary outputs"));
+  }
   http_reply reply{};
   std::vector<reply_output> outputs;
   outputs.reserve(result.outputs.size());

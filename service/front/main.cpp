@@ -45,6 +45,7 @@ struct settings {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
+  if (host == "localhost") host = "127.0.0.1";
   http_options options;
   options.address = host;
   options.port = static_cast<std::uint16_t>(std::stoul(port));
@@ -105,22 +106,31 @@ void serve(const settings& settings) {
   server.stop(std::chrono::seconds(settings.drain_timeout));
 }
 
-}  // namespace
-}  // namespace sluice::service
-
-int main(int argc, char** argv) {
-  sluice::service::settings settings;
+/// Reads the options. Returns whether there is something to do, else `code` is that of the process.
+[[nodiscard]] bool read_options(int argc, char** argv, settings& settings, int& code) {
   CLI::App app("Serves ONNX models over the Open Inference Protocol");
   app.set_version_flag("--version", sluice::version.data());
   app.set_config("--config", "", "A file with these options (TOML)");
-  app.add_option("--models", settings.models, "Folder of a model repository");
-  app.add_option("--model", settings.files, "NAME=PATH: a model in a file of its own");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.add_option("--models", settings.models, "Folder of a model repository")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--model", settings.files,
+                 "NAME=PATH: a model in a file of its own; may be repeated");
   app.add_option("--http", settings.http, "Address and port of HTTP")->capture_default_str();
   app.add_option("--device", settings.devices,
                  "Device of a worker process: auto (the first GPU, else the host), host, cuda or "
                  "cuda:N; may be repeated")
+      ->check(CLI::Validator(
+          [](std::string& name) {
+            const bool is_device = name == "auto" || name == "host" || name == "cuda" ||
+                                   (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
+                                    name.find_first_not_of("0123456789", 5) == std::string::npos);
+            return is_device ? std::string() : "there is no device \"" + name + "\"";
+          },
+          "DEVICE"))
       ->capture_default_str();
   app.add_option("--threads", settings.threads, "Threads that read and write HTTP")
+      ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--drain-delay", settings.drain_delay,
                  "Seconds between the signal to end and the end of accepting connections")
@@ -128,12 +138,27 @@ int main(int argc, char** argv) {
   app.add_option("--drain-timeout", settings.drain_timeout,
                  "Seconds that requests in flight have after that")
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  if (settings.models.empty() && settings.files.empty()) {
-    std::fprintf(stderr, "sluiced: no models: give --models or --model\n");
-    return 2;
-  }
   try {
+    app.parse(argc, argv);
+    if (settings.models.empty() && settings.files.empty()) {
+      throw CLI::ValidationError("no models: give --models or --model");
+    }
+    return true;
+  } catch (const CLI::ParseError& e) {
+    constexpr int usage = 2;
+    code = app.exit(e) == 0 ? 0 : usage;
+    return false;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::service
+
+int main(int argc, char** argv) {
+  try {
+    sluice::service::settings settings;
+    int code = 0;
+    if (!sluice::service::read_options(argc, argv, settings, code)) return code;
     sluice::service::serve(settings);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "sluiced: %s\n", e.what());

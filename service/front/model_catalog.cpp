@@ -24,6 +24,25 @@ namespace {
   return text;
 }
 
+/// Why tensors of a model are not those of its config; empty if they are.
+[[nodiscard]] std::string mismatch_of(const std::vector<config_tensor>& config,
+                                      const std::vector<tensor_metadata>& tensors,
+                                      bool has_batch_axis, const std::string& kind) {
+  for (const auto& each : config) {
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                                     [&](const auto& t) { return t.name == each.name; });
+    if (tensor == tensors.end()) return "the config has an " + kind + " that the model has not";
+    auto dims = each.dims;
+    if (has_batch_axis) dims.insert(dims.begin(), -1);
+    bool fits = tensor->type == each.type && tensor->shape.size() == dims.size();
+    for (std::size_t i = 0; fits && i < dims.size(); ++i) {
+      fits = dims[i] == -1 || tensor->shape[i] == -1 || dims[i] == tensor->shape[i];
+    }
+    if (!fits) return "the config states another type or shape for the " + kind + " " + each.name;
+  }
+  return {};
+}
+
 [[noreturn]] void refuse_unknown(std::string_view model, std::string_view version) {
   throw request_error(request_status::not_found, "there is no " + displayed(model, version));
 }
@@ -136,6 +155,12 @@ std::vector<std::uint32_t> model_catalog::note_loaded(std::uint32_t handle,
   const auto [model, state] = find_content(handle);
   if (state == nullptr || !state->loading || state->loading->handle != handle) return {};
   auto& content = *state->loading;
+  const auto& config = content.config;
+  auto problem = mismatch_of(config.inputs, inputs, config.max_batch_size > 0, "input");
+  if (problem.empty()) {
+    problem = mismatch_of(config.outputs, outputs, config.max_batch_size > 0, "output");
+  }
+  if (!problem.empty()) return note_refused(handle, std::move(problem));
   content.input_numbers = number_names(inputs);
   content.output_numbers = number_names(outputs);
   content.inputs = std::move(inputs);

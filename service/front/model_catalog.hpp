@@ -49,7 +49,8 @@ class model_catalog {
 
   /// Takes over changes of the repository.
   [[nodiscard]] orders apply(const repository_news& news);
-  /// A worker has loaded a content. Returns the contents that are to be unloaded because of it.
+  /// The workers have loaded a content. It is refused if its inputs and outputs are not those of
+  /// its config. Returns the contents that are to be unloaded because of it.
   [[nodiscard]] std::vector<std::uint32_t> note_loaded(std::uint32_t handle,
                                                        std::vector<tensor_metadata> inputs,
                                                        std::vector<tensor_metadata> outputs);

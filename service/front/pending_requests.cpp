@@ -13,16 +13,27 @@ std::optional<worker_run> pending_requests::take(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   auto node = runs_.extract(number);
   if (node.empty()) return std::nullopt;
-  if (node.mapped().deadline) {
-    const auto [first, last] = deadlines_.equal_range(*node.mapped().deadline);
-    for (auto each = first; each != last; ++each) {
-      if (each->second == number) {
-        deadlines_.erase(each);
-        break;
-      }
+  forget_deadline(number, node.mapped());
+  return std::move(node.mapped());
+}
+
+std::function<void(run_result)> pending_requests::take_answer(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(number);
+  if (found == runs_.end()) return nullptr;
+  forget_deadline(number, found->second);
+  return std::exchange(found->second.done, nullptr);
+}
+
+void pending_requests::forget_deadline(std::uint64_t number, const worker_run& run) {
+  if (!run.deadline) return;
+  const auto [first, last] = deadlines_.equal_range(*run.deadline);
+  for (auto each = first; each != last; ++each) {
+    if (each->second == number) {
+      deadlines_.erase(each);
+      return;
     }
   }
-  return std::move(node.mapped());
 }
 
 std::shared_ptr<worker_link> pending_requests::worker_of(std::uint64_t number) const {

@@ -39,6 +39,9 @@ class pending_requests {
   void add(std::uint64_t number, worker_run run);
   /// Removes a request, if it is there.
   [[nodiscard]] std::optional<worker_run> take(std::uint64_t number);
+  /// Takes the function of a request, which stays here without it: its worker still reads the
+  /// inputs. Empty if the request is not there or is answered.
+  [[nodiscard]] std::function<void(run_result)> take_answer(std::uint64_t number);
   /// The worker of a request, if it is there.
   [[nodiscard]] std::shared_ptr<worker_link> worker_of(std::uint64_t number) const;
   /// Takes the functions of the requests whose deadline has passed, which stay here without them:
@@ -51,6 +54,8 @@ class pending_requests {
   [[nodiscard]] std::vector<worker_run> take_all();
 
  private:
+  void forget_deadline(std::uint64_t number, const worker_run& run);
+
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, worker_run> runs_;
   std::multimap<time_point, std::uint64_t> deadlines_;

@@ -10,6 +10,10 @@ repository_poller::repository_poller(model_repository repository,
                                      std::chrono::milliseconds interval, std::function<void()> wake)
     : watch_(std::move(repository)), wake_(std::move(wake)) {
   poll();
+  for (const auto& name : watch_.index()->ignored_folders) {
+    std::fprintf(stderr, "sluiced: the folder %s is ignored: no model can have this name\n",
+                 name.c_str());
+  }
   thread_ = std::thread([this, interval] { run(interval); });
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,12 +30,13 @@ struct worker_link {
   worker_process process;
   std::chrono::steady_clock::time_point start{};
   // For the supervisor alone.
-  bool is_faulty = false;              ///< whether it has been killed
+  std::optional<std::chrono::steady_clock::time_point> closed{};  ///< when its socket was closed
+  bool is_faulty = false;                                         ///< whether it has been killed
   std::deque<std::uint32_t> loads{};   ///< handles that it has been asked to load, the next first
   std::atomic<bool> has_fault{false};  ///< whether a sender has found its memory damaged
   // Under the lock of the supervisor.
-  bool is_open = false;                ///< whether it has opened its device
-  bool is_gone = false;                ///< whether its process has ended, so it gets no requests
+  /// Whether it gets requests: it has opened its device, and has not ended or been killed.
+  bool is_open = false;
   std::set<std::uint32_t> contents{};  ///< handles that it has loaded
   std::atomic<std::size_t> runs_in_flight{0};
 

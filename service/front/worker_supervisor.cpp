@@ -20,6 +20,7 @@ constexpr std::chrono::milliseconds orphan_interval{20};
 constexpr std::chrono::milliseconds look_interval{10};  // at processes and control sockets
 constexpr std::chrono::seconds stable_time{60};         // a worker that lives longer restarts soon
 constexpr std::chrono::seconds longest_wait{30};        // of a request for another worker
+constexpr std::chrono::seconds closing_time{5};         // of a worker that ends by itself
 constexpr unsigned most_deaths = 2;  // of workers, because of one request or one model
 
 [[nodiscard]] std::vector<tensor_metadata> tensors_of(const nlohmann::json& list) {
@@ -145,7 +146,13 @@ worker_run worker_supervisor::make_run(const run_request& request) const {
   message.tenant = std::hash<std::string>()(request.tenant) >> 1U;
   message.connection = request.connection;
   if (request.deadline) message.deadline_ns = nanoseconds_of(*request.deadline);
+  const auto most = run.content->config.max_batch_size;
   for (const auto& input : request.inputs) {
+    if (most > 0 && !input.shape.empty() && input.shape.front() > most) {
+      throw request_error(request_status::invalid_argument,
+                          input.name + ": the batch of " + std::to_string(input.shape.front()) +
+                              " exceeds the max_batch_size of " + std::to_string(most));
+    }
     message.inputs.push_back({.number = number_of(run.content->input_numbers, input.name, "input"),
                               .type = input.type,
                               .shape = input.shape});
@@ -184,7 +191,7 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
 void worker_supervisor::send(std::uint64_t number, worker_run&& run,
                              std::shared_ptr<worker_link> worker, request_region& region) {
   const auto handle = run.content->handle;
-  if (worker->is_gone || !worker->contents.contains(handle)) {
+  if (!worker->is_open || !worker->contents.contains(handle)) {
     const auto other = choose(handle);
     if (!other) throw no_worker();
     std::vector<std::uint64_t> sizes;
@@ -229,7 +236,7 @@ std::shared_ptr<worker_link> worker_supervisor::choose(std::uint32_t handle) con
   std::shared_ptr<worker_link> best;
   for (const auto& place : places_) {
     const auto& worker = place.worker;
-    if (!worker || worker->is_gone || !worker->is_open) continue;
+    if (!worker || !worker->is_open) continue;
     if (handle != 0 && !worker->contents.contains(handle)) continue;
     if (!best || worker->runs_in_flight < best->runs_in_flight) best = worker;
   }
@@ -237,22 +244,16 @@ std::shared_ptr<worker_link> worker_supervisor::choose(std::uint32_t handle) con
 }
 
 void worker_supervisor::cancel(std::uint64_t number) noexcept {
-  std::optional<worker_run> run;  // without a worker
+  auto done = pending_.take_answer(number);
   try {
     const std::lock_guard lock(mutex_);
     const auto worker = pending_.worker_of(number);
-    if (worker && !worker->is_gone) {
-      (void)worker->channel.cancel(number);
-      return;
-    }
-    run = pending_.take(number);
+    if (worker && worker->is_open) (void)worker->channel.cancel(number);
   } catch (const std::exception&) {
     // The worker has damaged its memory, which the supervisor notices, or memory is short: the
     // request is computed in vain.
   }
-  if (run && run->done) {
-    run->done({.error = request_error(request_status::cancelled, "the request was cancelled")});
-  }
+  if (done) done({.error = request_error(request_status::cancelled, "the request was cancelled")});
 }
 
 void worker_supervisor::run() noexcept {
@@ -303,6 +304,20 @@ void worker_supervisor::kill(worker_link& worker, const char* reason) noexcept {
   std::fprintf(stderr, "sluiced: worker %d: %s\n", worker.process.id(), reason);
   worker.process.kill();
   worker.is_faulty = true;
+  // A driver can keep the process for long. Meanwhile it gets no requests.
+  const std::lock_guard lock(mutex_);
+  worker.is_open = false;
+}
+
+void worker_supervisor::end_closed(worker_link& worker) noexcept {
+  const auto now = clock::now();
+  if (!worker.closed) {
+    worker.closed = now;
+    const std::lock_guard lock(mutex_);
+    worker.is_open = false;
+  } else if (now - *worker.closed > closing_time) {
+    kill(worker, "it has closed its control socket and does not end");
+  }
 }
 
 void worker_supervisor::start(worker_place& place) {
@@ -319,13 +334,13 @@ void worker_supervisor::start(worker_place& place) {
 
 bool worker_supervisor::take_messages(const std::shared_ptr<worker_link>& worker) {
   if (worker->is_faulty) return false;
-  (void)worker->control.flush();
+  if (!worker->closed) (void)worker->control.flush();
   bool has_worked = false;
   while (const auto message = worker->control.receive()) {
     obey(*worker, *message);
     has_worked = true;
   }
-  if (worker->control.is_closed()) kill(*worker, "it has closed its control socket");
+  if (worker->control.is_closed()) end_closed(*worker);
   return has_worked;
 }
 
@@ -342,6 +357,7 @@ void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message)
   if (message.contains("loaded")) {
     const auto handle = message.at("loaded").get<std::uint32_t>();
     std::erase(worker.loads, handle);
+    deaths_.erase(handle);
     bool is_wanted = false;
     {
       const std::lock_guard lock(mutex_);
@@ -381,6 +397,9 @@ void worker_supervisor::serve_loaded() {
       const auto ended = catalog_.note_loaded(handle, std::move(declared.mapped().inputs),
                                               std::move(declared.mapped().outputs));
       unloads.insert(unloads.end(), ended.begin(), ended.end());
+      std::fprintf(stderr, "sluiced: model %s, version %llu %s\n", content->model.c_str(),
+                   static_cast<unsigned long long>(content->version),
+                   catalog_.wants(handle) ? "is served" : "is not what its config states");
     }
   }
   unload(unloads);
@@ -431,6 +450,11 @@ void worker_supervisor::unload(const std::vector<std::uint32_t>& handles) {
 }
 
 void worker_supervisor::apply(const repository_news& news) {
+  for (const auto& name : news.changes.problems) {
+    const auto model = news.index->models.find(name);
+    if (model == news.index->models.end() || model->second.problem.empty()) continue;
+    std::fprintf(stderr, "sluiced: model %s: %s\n", name.c_str(), model->second.problem.c_str());
+  }
   const auto orders = [&] {
     const std::lock_guard lock(mutex_);
     return catalog_.apply(news);
@@ -491,7 +515,7 @@ void worker_supervisor::end(worker_place& place) {
   std::vector<pending_request> requests;
   {
     const std::lock_guard lock(mutex_);
-    worker->is_gone = true;
+    worker->is_open = false;
     place.worker = nullptr;
     requests = worker->channel.take_pending();
   }
@@ -505,7 +529,11 @@ void worker_supervisor::end(worker_place& place) {
   if (!worker->loads.empty()) {
     // A worker loads one model after the other.
     const auto handle = worker->loads.front();
-    if (++deaths_[handle] == most_deaths) {
+    const bool is_loaded_elsewhere = [&] {
+      const std::lock_guard lock(mutex_);
+      return choose(handle) != nullptr;
+    }();
+    if (!is_loaded_elsewhere && ++deaths_[handle] == most_deaths) {
       refuse(handle, "worker processes have ended while they loaded it");
     }
   }
@@ -586,7 +614,7 @@ void worker_supervisor::sleep() {
     process_descriptors.insert({worker->process.end_descriptor(), worker->control.descriptor()});
     events.push_back({worker->process.end_descriptor(), POLLIN, 0});
     if (worker->is_faulty) continue;
-    events.push_back({worker->control.descriptor(), POLLIN, 0});
+    if (!worker->closed) events.push_back({worker->control.descriptor(), POLLIN, 0});
     if (!worker->channel.begin_sleep()) {
       may_sleep = false;
       continue;
@@ -612,7 +640,7 @@ void worker_supervisor::fail_all() {
   {
     const std::lock_guard lock(mutex_);
     for (auto& place : places_) {
-      if (place.worker) place.worker->is_gone = true;
+      if (place.worker) place.worker->is_open = false;
       workers.push_back(std::exchange(place.worker, nullptr));
     }
   }

@@ -105,6 +105,8 @@ class worker_supervisor {
   void finish(received_reply&& reply, worker_link& worker);
   void end(worker_place& place);
   void kill(worker_link& worker, const char* reason) noexcept;
+  /// A worker that has closed its control socket is about to end, and is killed if it does not.
+  void end_closed(worker_link& worker) noexcept;
   void apply(const repository_news& news);
   void load(worker_link& worker, const loaded_version& content) noexcept;
   /// Serves the contents that all open workers have loaded.

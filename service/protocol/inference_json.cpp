@@ -17,7 +17,7 @@
 namespace sluice::service {
 namespace {
 
-constexpr std::size_t max_tensors = 64;
+constexpr std::size_t max_tensors = 256;
 constexpr std::size_t max_dimensions = 8;
 constexpr unsigned max_ignored_depth = 32;
 constexpr std::uint64_t max_bytes = std::numeric_limits<std::int64_t>::max();
@@ -328,7 +328,7 @@ class request_reader : public json_events<request_reader> {
   }
 
   void begin_tensor(place p, std::size_t count) {
-    if (count == max_tensors) refuse("more than 64 inputs or outputs");
+    if (count == max_tensors) refuse("more than 256 inputs or outputs");
     tensor_ = {};
     enter(p);
   }

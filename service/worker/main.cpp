@@ -3,6 +3,8 @@
 #include "service/front/worker_process.hpp"
 #include "service/worker/worker_loop.hpp"
 
+#include <sluice/version.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -41,14 +43,15 @@ void work(const std::string& device) {
 
 int main(int argc, char** argv) {
   sluice::service::end_with_front();
-  CLI::App app("A worker of sluiced, which starts it");
-  std::string device = "auto";
-  app.add_option("--device", device, "Device: auto, host, cuda or cuda:N");
-  CLI11_PARSE(app, argc, argv);
   try {
+    CLI::App app("A worker of sluiced, which starts it");
+    std::string device = "auto";
+    app.set_version_flag("--version", sluice::version.data());
+    app.add_option("--device", device, "Device: auto, host, cuda or cuda:N");
+    CLI11_PARSE(app, argc, argv);
     sluice::service::work(device);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "sluice-worker: %s\n", e.what());
+    (void)std::fprintf(stderr, "sluice-worker: %s\n", e.what());
     return 1;
   }
   return 0;

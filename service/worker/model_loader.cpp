@@ -15,10 +15,10 @@ namespace {
     loaded.source = std::make_shared<model>(model::open(loaded.order.path));
   } catch (const std::exception& e) {
     loaded.problem = e.what();
-    // Clients know the model by its name.
+    // The path is no concern of clients.
     const auto& path = loaded.order.path;
     if (const auto start = loaded.problem.find(path); start != std::string::npos) {
-      loaded.problem.replace(start, path.size(), loaded.order.name);
+      loaded.problem.replace(start, path.size(), "model.onnx");
     }
   }
   return loaded;

@@ -54,12 +54,12 @@ void reply_sender::send(worker_reply reply) noexcept {
   const std::lock_guard lock(mutex_);
   // Before an attempt, as `worker_channel::allocate` asks.
   waiting_.push_back(std::move(reply));
-  if (waiting_.size() == 1 && try_send(waiting_.front())) waiting_.pop_front();
+  if (try_send(waiting_.back())) waiting_.pop_back();
 }
 
 void reply_sender::send_waiting() noexcept {
   const std::lock_guard lock(mutex_);
-  while (!waiting_.empty() && try_send(waiting_.front())) waiting_.pop_front();
+  std::erase_if(waiting_, [this](worker_reply& reply) { return try_send(reply); });
 }
 
 bool reply_sender::try_send(worker_reply& reply) {

@@ -7,7 +7,6 @@
 #include <sluice/operations/host_tensor.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,12 +22,17 @@ struct worker_reply {
   std::optional<request_error> error{};  ///< instead of outputs
 };
 
-/// Sends replies to the front. A reply for which there is no memory waits, and those after it wait
-/// behind it, until the front has returned memory. Thread-safe.
+/// Sends replies to the front. A reply for which there is no memory waits until the front has
+/// returned some. Smaller replies pass it, so that they need not wait for clients that read large
+/// ones slowly. Thread-safe.
 class reply_sender {
  public:
   explicit reply_sender(worker_channel& channel) noexcept : channel_(channel) {}
 
+  /// Whether a reply with outputs of so many bytes can be sent at all.
+  [[nodiscard]] bool can_send(std::size_t bytes) const {
+    return channel_.can_hold(std::vector<std::uint64_t>{bytes});
+  }
   /// Sends a reply, or keeps it. Outputs that can never fit, or have no type in the protocol,
   /// become an error.
   void send(worker_reply reply) noexcept;
@@ -40,7 +44,7 @@ class reply_sender {
 
   worker_channel& channel_;
   std::mutex mutex_;
-  std::deque<worker_reply> waiting_;
+  std::vector<worker_reply> waiting_;  // the oldest first
 };
 
 }  // namespace sluice::service

@@ -43,12 +43,14 @@ namespace {
   return names;
 }
 
-/// The types of outputs, which all have one in the protocol.
-[[nodiscard]] std::shared_ptr<const std::vector<datatype>> types_of(
-    const std::vector<model_value>& values) {
-  auto types = std::make_shared<std::vector<datatype>>();
-  for (const auto& value : values) types->push_back(*datatype_of(*value.type));
-  return types;
+/// The facts of a model whose outputs all have a type in the protocol.
+[[nodiscard]] std::shared_ptr<const model_facts> facts_of(const loaded_model& loaded) {
+  auto facts = std::make_shared<model_facts>();
+  for (const auto& value : loaded.source->outputs()) {
+    facts->output_types.push_back(*datatype_of(*value.type));
+  }
+  facts->path = loaded.order.path;
+  return facts;
 }
 
 [[nodiscard]] request_priority priority_of(std::uint64_t priority) noexcept {
@@ -102,7 +104,7 @@ nlohmann::json worker_models::add(loaded_model&& loaded) {
                                  {"outputs", declarations_of(loaded.source->outputs())}};
     served model{.inputs = names_of(loaded.source->inputs()),
                  .outputs = names_of(loaded.source->outputs()),
-                 .output_types = types_of(loaded.source->outputs()),
+                 .facts = facts_of(loaded),
                  .lanes = loaded.order.lanes};
     (void)table_.load({.name = table_name(handle),
                        .source = std::move(loaded.source),
@@ -124,7 +126,7 @@ void worker_models::run(const run_message& message) noexcept {
   try {
     start(message, memory);
   } catch (const error& e) {
-    memory->fail(e);
+    memory->fail(e, nullptr);
   } catch (const request_error& e) {
     memory->fail(e);
   } catch (const std::exception& e) {
@@ -145,15 +147,15 @@ void worker_models::start(const run_message& message,
   }
   run_model run{.name = table_name(message.model), .inputs = inputs_of(message, model, memory)};
   for (const auto number : message.outputs) run.outputs.push_back(model.outputs.at(number));
-  auto request = std::make_unique<worker_request>(
-      options_of(message), sender_of(message),
-      worker_request::destination{.replies = &replies_,
-                                  .lanes = &lanes_,
-                                  .lane_count = model.lanes,
-                                  .request = message.number,
-                                  .numbers = std::move(numbers),
-                                  .output_types = model.output_types,
-                                  .memory = memory});
+  auto request =
+      std::make_unique<worker_request>(options_of(message), sender_of(message),
+                                       worker_request::destination{.replies = &replies_,
+                                                                   .lanes = &lanes_,
+                                                                   .lane_count = model.lanes,
+                                                                   .request = message.number,
+                                                                   .numbers = std::move(numbers),
+                                                                   .model = model.facts,
+                                                                   .memory = memory});
   table_.run(std::move(request), std::move(run));
 }
 

@@ -45,7 +45,7 @@ class worker_models {
   struct served {
     std::vector<std::string> inputs{};
     std::vector<std::string> outputs{};
-    std::shared_ptr<const std::vector<datatype>> output_types{};
+    std::shared_ptr<const model_facts> facts{};
     std::size_t lanes = 1;
   };
 

@@ -48,7 +48,7 @@ class run_receiver final : public reply_token<host_tensors>::receiver {
       worker_reply reply{.request = answer_.request, .numbers = std::move(answer_.numbers)};
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         const auto type = datatype_of(chosen[i].type());
-        if (type != answer_.output_types->at(reply.numbers[i])) {
+        if (type != answer_.model->output_types.at(reply.numbers[i])) {
           throw error(errc::library_failure,
                       "the model declares another type for an output than it has");
         }
@@ -62,7 +62,7 @@ class run_receiver final : public reply_token<host_tensors>::receiver {
   }
   void fail(const error& failure) noexcept override {
     place_.reset();
-    if (auto memory = std::move(answer_.memory)) memory->fail(failure);
+    if (auto memory = std::move(answer_.memory)) memory->fail(failure, answer_.model.get());
   }
 
  private:
@@ -73,11 +73,21 @@ class run_receiver final : public reply_token<host_tensors>::receiver {
 
 }  // namespace
 
-request_error client_error(const error& failure) {
-  return {status_of(failure.code()), failure.what()};
+request_error client_error(const error& failure, const model_facts* model) {
+  std::string text = failure.what();
+  const auto start = model == nullptr ? std::string::npos : text.find(model->path);
+  if (start != std::string::npos) text.replace(start, model->path.size(), "model.onnx");
+  return {status_of(failure.code()), text};
 }
 
 void worker_request::pass_on(detail::model_run&& run) {
+  if (!answer_.replies->can_send(run.result_bytes)) {
+    answer_.memory->fail(
+        {request_status::too_large, "the outputs of " + std::to_string(run.result_bytes) +
+                                        " bytes are larger than the memory for outputs"});
+    answer_.memory.reset();
+    return;
+  }
   auto& lane = answer_.lanes->choose(answer_.lane_count);
   run_to_host request{.what = std::move(run.what), .inputs = std::move(run.inputs)};
   const auto client = sender;
@@ -88,7 +98,7 @@ void worker_request::pass_on(detail::model_run&& run) {
 }
 
 void worker_request::send_error(const error& why) noexcept {
-  if (auto memory = std::move(answer_.memory)) memory->fail(why);
+  if (auto memory = std::move(answer_.memory)) memory->fail(why, answer_.model.get());
 }
 
 }  // namespace sluice::service

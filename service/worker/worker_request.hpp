@@ -16,8 +16,15 @@
 
 namespace sluice::service {
 
+/// What the answers to requests need to know of a model.
+struct model_facts {
+  std::vector<datatype> output_types{};  ///< as the model declares them
+  std::string path{};                    ///< of its file
+};
+
 /// The error for clients that stands for an error of sluice.
-[[nodiscard]] request_error client_error(const error& failure);
+/// @param model  whose path is no concern of clients; may be nullptr
+[[nodiscard]] request_error client_error(const error& failure, const model_facts* model);
 
 /// The memory of the inputs of a request. All tensors in it share it, so its end means that nothing
 /// reads the inputs any more. An error is sent then and not before: a launch whose deadline has
@@ -37,8 +44,8 @@ class request_memory {
   }
   /// States the error. One thread calls it, once, and then drops its reference. The loss of the
   /// device is no answer: the process ends, and the front has another worker run the request.
-  void fail(const error& failure) noexcept {
-    if (failure.code() != errc::device_lost) failure_.emplace(client_error(failure));
+  void fail(const error& failure, const model_facts* model) noexcept {
+    if (failure.code() != errc::device_lost) failure_.emplace(client_error(failure, model));
   }
   void fail(request_error failure) noexcept { failure_.emplace(std::move(failure)); }
 
@@ -55,10 +62,10 @@ class worker_request final : public detail::model_request {
   struct destination {
     reply_sender* replies = nullptr;
     worker_lanes* lanes = nullptr;
-    std::size_t lane_count = 1;                                   ///< of the model
-    std::uint64_t request = 0;                                    ///< its number
-    std::vector<std::uint32_t> numbers{};                         ///< of its outputs in the model
-    std::shared_ptr<const std::vector<datatype>> output_types{};  ///< of all outputs, as declared
+    std::size_t lane_count = 1;            ///< of the model
+    std::uint64_t request = 0;             ///< its number
+    std::vector<std::uint32_t> numbers{};  ///< of its outputs in the model
+    std::shared_ptr<const model_facts> model{};
     std::shared_ptr<request_memory> memory{};
   };
 

@@ -50,6 +50,19 @@ TEST(pending_requests, are_taken_once) {
   EXPECT_TRUE(pending.take_expired(at(2)).empty());
 }
 
+TEST(pending_requests, keep_a_request_whose_answer_is_taken) {
+  pending_requests pending;
+  pending.add(7, run_until(at(1)));
+  EXPECT_TRUE(pending.take_answer(7) != nullptr);
+  EXPECT_TRUE(pending.take_answer(7) == nullptr);
+  EXPECT_TRUE(pending.take_answer(8) == nullptr);
+  EXPECT_FALSE(pending.first_deadline());
+  EXPECT_TRUE(pending.take_expired(at(2)).empty());
+  const auto run = pending.take(7);
+  ASSERT_TRUE(run);
+  EXPECT_TRUE(run->done == nullptr);
+}
+
 TEST(pending_requests, expire_no_more_once_they_are_added_again_without_an_answer) {
   pending_requests pending;
   pending.add(7, run_until(at(1)));

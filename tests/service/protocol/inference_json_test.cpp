@@ -145,10 +145,10 @@ TEST(inference_json, limits_inputs_outputs_and_dimensions) {
     return text + "]}";
   };
   EXPECT_EQ(parse(request_of(64, 64)).inputs.size(), 64u);
-  expect_refusal([&] { return parse(request_of(65, 0)); }, status::invalid_argument,
-                 "more than 64");
-  expect_refusal([&] { return parse(request_of(0, 65)); }, status::invalid_argument,
-                 "more than 64");
+  expect_refusal([&] { return parse(request_of(257, 0)); }, status::invalid_argument,
+                 "more than 256");
+  expect_refusal([&] { return parse(request_of(0, 257)); }, status::invalid_argument,
+                 "more than 256");
   EXPECT_EQ(parse(request_with("INT8", "[1,1,1,1,1,1,1,1]", "[1]")).inputs[0].shape.size(), 8u);
 }
 
