@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/host_policy.hpp"
 
+#include "service/front/ascii_case.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace sluice::service {
 namespace {
-
-[[nodiscard]] char lower(char c) noexcept {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-[[nodiscard]] bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
-}
 
 [[nodiscard]] bool is_port(std::string_view text) noexcept {
   return text.empty() ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/request_head.hpp"
 
+#include "service/front/ascii_case.hpp"
 #include "service/front/http_error.hpp"
 
 #include <boost/beast/http/basic_parser.hpp>
@@ -18,10 +19,6 @@ namespace http = boost::beast::http;
 
 [[nodiscard]] std::string_view view_of(boost::beast::string_view text) noexcept {
   return {text.data(), text.size()};
-}
-
-[[nodiscard]] bool equals_ignoring_case(std::string_view a, std::string_view b) noexcept {
-  return boost::beast::iequals({a.data(), a.size()}, {b.data(), b.size()});
 }
 
 /// Digits and nothing else.
