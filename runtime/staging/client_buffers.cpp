@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace sluice::detail {
@@ -116,6 +118,11 @@ std::shared_ptr<void> client_buffers::allocate(std::size_t bytes) {
 }
 
 std::shared_ptr<void> client_buffers::add(std::shared_ptr<void> memory, std::size_t bytes) {
+  try {
+    pool_->start_reclaiming();
+  } catch (const std::system_error& e) {
+    throw error(errc::out_of_memory, std::string("no thread can be started: ") + e.what());
+  }
   const auto result =
       std::make_shared<registered_memory>(registry_, pool_, std::move(memory), bytes);
   return {result, result->get()};

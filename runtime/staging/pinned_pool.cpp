@@ -116,6 +116,11 @@ void pinned_pool::free_now(void* address, std::size_t bytes, std::size_t awaited
   awaited_bytes_ -= awaited_bytes;
 }
 
+void pinned_pool::start_reclaiming() {
+  const std::lock_guard lock(mutex_);
+  if (context_ != nullptr) context_->start_reclaiming();
+}
+
 void pinned_pool::release(std::unique_ptr<releasable> owner) noexcept {
   const std::lock_guard lock(mutex_);
   if (context_ != nullptr) context_->release_later(owner.release());

@@ -81,6 +81,9 @@ class pinned_pool : public std::enable_shared_from_this<pinned_pool> {
 
   /// The device whose memory this is.
   [[nodiscard]] const std::shared_ptr<device>& shared_device() const noexcept { return device_; }
+  /// Starts the reclaim thread, for `release`.
+  /// @throws std::system_error if it cannot be started
+  void start_reclaiming();
   /// Has the reclaim thread destroy an object that owns pinned memory; the calling thread after the
   /// runtime's end.
   void release(std::unique_ptr<releasable> owner) noexcept;

@@ -119,7 +119,9 @@ void worker_loop::sleep() {
                                 {control_.descriptor(), POLLIN, 0},
                                 {wake_->descriptor(), POLLIN, 0}}};
   if (has_unsent_answers_) events[1].events |= POLLOUT;
-  const auto count = ::poll(events.data(), events.size(), -1);
+  // Bounded, as the sleep of a completion thread is.
+  constexpr int longest_sleep_ms = 500;
+  const auto count = ::poll(events.data(), events.size(), longest_sleep_ms);
   const auto code = errno;
   channel_.end_sleep();
   if (count < 0 && code != EINTR) throw std::system_error(code, std::generic_category(), "poll");
