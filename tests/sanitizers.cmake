@@ -31,7 +31,9 @@ set(sluice_left_out_address
   # The sanitizer replaces the heap whose allocations these count, or whose size they compare.
   batch_price_test growth_test launch_price_test many_shapes_test memory_price_test
   # The load of soak_test has requests of more kinds.
-  flood_test)
+  flood_test
+  # It starts processes whose parts have tests of their own.
+  sluiced_test)
 set(sluice_excluded_address
   ${sluice_large_sizes}
   # The order of work is judged by ThreadSanitizer and by the results. AddressSanitizer sees memory that the host's heap

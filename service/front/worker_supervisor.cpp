@@ -98,6 +98,8 @@ worker_supervisor::worker_supervisor(worker_options&& options)
   for (const auto& program : options_.workers) {
     places_.push_back({.program = program, .wait = options_.first_restart});
   }
+  // The first clients find all models in the catalog.
+  for (const auto& news : repository_.take()) apply(news);
   thread_ = std::thread([this] { run(); });
 }
 
