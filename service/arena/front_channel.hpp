@@ -46,7 +46,7 @@ class request_region {
 /// An output in the shared memory.
 ///
 /// Its extents and its size are checked and private. A faulty worker can change the elements at any
-/// time: whoever checks elements copies them first.
+/// time, so code that checks elements copies them first.
 struct received_output {
   std::uint32_t number = 0;  ///< of the output of the model
   datatype type = datatype::fp32;

@@ -86,7 +86,7 @@ std::optional<reply_region> worker_channel::allocate_bytes(std::uint64_t bytes) 
   if (!offset) {
     // As in wake_signal: either this thread finds a release after it has set the flag, or the front
     // finds the flag after its release and wakes the worker.
-    // Whoever takes the release that clears the flag must note it for `take_releases`.
+    // Set before the flag: the release that clears the flag is noted for `take_releases` then.
     is_short_ = true;
     release_wanted_.arm();
     collect_releases_locked();

@@ -508,7 +508,7 @@ void worker_supervisor::finish(received_reply&& reply, worker_link& worker) {
 void worker_supervisor::end(worker_place& place) {
   const auto worker = place.worker;
   try {
-    // What it has sent before its end.
+    // The replies that the worker sent before its end.
     while (take_replies(*worker)) {
     }
   } catch (const std::exception&) {

@@ -25,8 +25,8 @@ std::string path_of(std::uint64_t version) {
   return std::to_string(version) + "/" + model_file;
 }
 
-/// Whether a file cannot be served until somebody changes it. Other errors, such as a lack of
-/// descriptors or a server that does not answer, may pass.
+/// Whether a file cannot be served until it changes. Other errors, such as a lack of descriptors or
+/// a server that does not answer, may pass.
 bool is_lasting(const repository_error& e) {
   constexpr int lasting[] = {0, ENOENT, ENOTDIR, EXDEV, ELOOP, EACCES, EPERM, ENXIO, ENODEV};
   return std::find(std::begin(lasting), std::end(lasting), e.number()) != std::end(lasting);

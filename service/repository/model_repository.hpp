@@ -50,7 +50,7 @@ class model_repository {
   [[nodiscard]] model_index scan() const;
 
   /// Opens the file of a version for reading, for a worker that gets the descriptor. The worker
-  /// should compare `status_of` after it has read the file: somebody may write meanwhile.
+  /// should compare `status_of` after it has read the file: a writer may change it meanwhile.
   /// @throws repository_error if the index has no such version, or the file is not the one of the
   /// index any more
   [[nodiscard]] file_descriptor open_model(const model_index& index, std::string_view model,

@@ -50,7 +50,7 @@ bool is_loaded_alike(model_config a, const model_config& b) {
 }
 
 /// What is known of a model after it has been read again: a model that cannot be served any more
-/// keeps what it had.
+/// keeps its former config and versions.
 indexed_model merged(const indexed_model* before, const indexed_model& after) {
   if (after.config || before == nullptr || !before->config) return after;
   auto kept = *before;
