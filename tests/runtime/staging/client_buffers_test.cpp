@@ -146,14 +146,14 @@ TEST_F(client_memory, is_not_registered_twice) {
     return runtime().register_host({memory, first + offset}, bytes);
   };
   const auto held = register_part(4096, 8192);
-  for (const auto& [offset, bytes] : {std::pair<std::size_t, std::size_t>{4096, 8192},
-                                      {0, 4097},
-                                      {12287, 1},
-                                      {5000, 100},
-                                      {0, whole}}) {
+  for (const auto& part : {std::pair<std::size_t, std::size_t>{4096, 8192},
+                           {0, 4097},
+                           {12287, 1},
+                           {5000, 100},
+                           {0, whole}}) {
     EXPECT_TRUE(throws(errc::invalid_argument, "pinned already",
-                       [&] { (void)register_part(offset, bytes); }))
-        << offset << " + " << bytes;
+                       [&] { (void)register_part(part.first, part.second); }))
+        << part.first << " + " << part.second;
   }
   EXPECT_NE(register_part(0, 4096), nullptr);
   EXPECT_NE(register_part(12288, 4096), nullptr);
