@@ -18,7 +18,9 @@ namespace sluice::service {
 ///
 /// All four are sequentially consistent. If S2 misses the flag, it precedes C1, so C2 finds the
 /// entry of S1. If S2 finds the flag, it writes, so the poll returns. A wake-up can be superfluous
-/// but not lost. While the peer is awake the sender calls no function of the kernel.
+/// but not lost. A sender that has found the flag may clear it later, when the sleeper has set it
+/// anew: the sleeper sets it again after each wake-up, before it looks for entries. While the peer
+/// is awake the sender calls no function of the kernel.
 class wake_signal {
  public:
   /// The flag and the eventfd must outlive the signal.

@@ -158,6 +158,12 @@ void worker_channel::deallocate(std::span<std::byte> bytes) noexcept {
 bool worker_channel::take_releases() {
   const std::lock_guard lock(memory_mutex_);
   collect_releases_locked();
+  if (is_short_ && !memory_returned_) {
+    // The wake-up may have been for a release that was collected before `allocate` set the flag,
+    // and has cleared it: the front reads the flag and clears it in two steps.
+    release_wanted_.arm();
+    collect_releases_locked();
+  }
   if (!memory_returned_) return false;
   is_short_ = false;
   memory_returned_ = false;

@@ -87,7 +87,7 @@ class worker_channel {
   /// Answers a request with an error; false if there is no memory now, as in `allocate`.
   [[nodiscard]] bool send_error(std::uint64_t number, request_status status, std::string_view text);
   /// Whether memory of replies has returned since `allocate` or `send_error` found none. It also
-  /// makes `wake_descriptor` readable.
+  /// makes `wake_descriptor` readable. To be called after each time that the descriptor was.
   [[nodiscard]] bool take_releases();
 
   [[nodiscard]] int wake_descriptor() const noexcept { return worker_wake_.get(); }

@@ -125,6 +125,28 @@ TEST(worker_channel, refuses_outputs_that_do_not_match_their_memory) {
   EXPECT_TRUE(worker->allocate(large)) << "the memory has returned";
 }
 
+// The front reads the flag for a release, the worker collects this release, finds too little
+// memory and sets the flag, and then the front clears it.
+TEST(worker_channel, is_woken_by_a_release_after_a_late_wake_up) {
+  front_channel front(worker_sizes);
+  const auto worker = worker_beside(front);
+  const auto requests = exchange(front, *worker, 2, 3500);
+  ASSERT_TRUE(send_echo(*worker, requests[0]));
+  std::vector<received_reply> replies;
+  ASSERT_EQ(front.receive(replies), 1);
+  ASSERT_FALSE(send_echo(*worker, requests[1]));
+  ASSERT_TRUE(worker->begin_sleep());
+  wake_signal(arena_layout::release_wanted(worker->memory()), front.worker_wake_descriptor())
+      .notify();
+  ASSERT_TRUE(is_readable(worker->wake_descriptor()));
+  worker->end_sleep();
+  EXPECT_FALSE(worker->take_releases());
+  ASSERT_TRUE(worker->begin_sleep());
+  replies.clear();
+  EXPECT_TRUE(is_readable(worker->wake_descriptor()));
+  EXPECT_TRUE(worker->take_releases());
+}
+
 /// Requests whose replies wait for memory, as a worker keeps them.
 class reply_queue {
  public:
