@@ -187,6 +187,12 @@ std::uint64_t http_server::json_bytes() const noexcept {
   return state_->context.json.used();
 }
 
+std::vector<asio::io_context*> http_server::loops() {
+  std::vector<asio::io_context*> loops;
+  for (auto& loop : state_->loops) loops.push_back(&loop.io());
+  return loops;
+}
+
 void http_server::stop(std::chrono::milliseconds delay) {
   state_->stop(delay);
 }

@@ -8,6 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace sluice::service {
 
@@ -36,6 +41,9 @@ class http_server {
   [[nodiscard]] std::size_t connections() const;
   /// Bytes of JSON text that are being read or parsed.
   [[nodiscard]] std::uint64_t json_bytes() const noexcept;
+
+  /// The event loops, one a thread. They run until `stop` ends.
+  [[nodiscard]] std::vector<boost::asio::io_context*> loops();
 
   /// Stops serving: accepts no connections, closes idle ones, and others after their answer. Those
   /// that are open after `delay` are closed, and their runs cancelled. Afterwards the server calls

@@ -100,9 +100,12 @@ void serve(const settings& settings) {
   std::printf("sluiced %s: HTTP on %s, port %u\n", sluice::version.data(), http.address.c_str(),
               static_cast<unsigned>(server.port()));
   std::fflush(stdout);
-  wait_for_signal(signals);
-  backend.drain();
-  std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));
+  {
+    const auto receiving = backend.receive_on(server.loops());
+    wait_for_signal(signals);
+    backend.drain();
+    std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));
+  }
   server.stop(std::chrono::seconds(settings.drain_timeout));
 }
 

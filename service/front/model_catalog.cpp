@@ -57,12 +57,12 @@ namespace {
 }  // namespace
 
 void model_catalog::load(const version_of_model& version, const repository_news& news,
-                         orders& orders) {
+                         orders& given) {
   const auto& config = *news.index->models.at(version.model).config;
   const auto& file = news.files.at({version.model, version.version});
   auto& state = models_[version.model].versions[version.version];
   state.is_leaving = false;
-  if (state.loading) orders.unloads.push_back(state.loading->handle);
+  if (state.loading) given.unloads.push_back(state.loading->handle);
   state.loading = nullptr;
   if (!file.descriptor) {
     state.problem = file.problem;
@@ -74,15 +74,15 @@ void model_catalog::load(const version_of_model& version, const repository_news&
   state.loading->version = version.version;
   state.loading->config = config;
   state.loading->file = file.descriptor;
-  orders.loads.push_back(state.loading);
+  given.loads.push_back(state.loading);
 }
 
 model_catalog::orders model_catalog::apply(const repository_news& news) {
-  orders orders;
+  orders given;
   const auto& changes = news.changes;
   const auto& index = *news.index;
-  for (const auto& each : changes.loads) load(each, news, orders);
-  for (const auto& each : changes.replaces) load(each, news, orders);
+  for (const auto& each : changes.loads) load(each, news, given);
+  for (const auto& each : changes.replaces) load(each, news, given);
   for (const auto& each : changes.unloads) {
     const auto model = models_.find(each.model);
     if (model == models_.end()) continue;
@@ -90,15 +90,15 @@ model_catalog::orders model_catalog::apply(const repository_news& news) {
     if (state == model->second.versions.end()) continue;
     state->second.is_leaving = true;
     if (auto content = std::exchange(state->second.loading, nullptr)) {
-      orders.unloads.push_back(content->handle);
+      given.unloads.push_back(content->handle);
     }
     if (!index.models.contains(each.model)) {
-      if (state->second.served) orders.unloads.push_back(state->second.served->handle);
+      if (state->second.served) given.unloads.push_back(state->second.served->handle);
       model->second.versions.erase(state);
       if (model->second.versions.empty()) models_.erase(model);
     } else {
       const auto ended = end_leaving(model->second);
-      orders.unloads.insert(orders.unloads.end(), ended.begin(), ended.end());
+      given.unloads.insert(given.unloads.end(), ended.begin(), ended.end());
     }
   }
   for (const auto& [name, indexed] : index.models) {
@@ -108,7 +108,7 @@ model_catalog::orders model_catalog::apply(const repository_news& news) {
     models_[name].is_required = is_required;
   }
   for (const auto& name : changes.problems) take_problem(name, index);
-  return orders;
+  return given;
 }
 
 void model_catalog::take_problem(const std::string& name, const model_index& index) {

@@ -92,7 +92,7 @@ class model_catalog {
     bool is_required = false;
   };
 
-  void load(const version_of_model& version, const repository_news& news, orders& orders);
+  void load(const version_of_model& version, const repository_news& news, orders& given);
   void take_problem(const std::string& model, const model_index& index);
   /// The model and the version whose content has this handle.
   [[nodiscard]] std::pair<model_state*, version_state*> find_content(std::uint32_t handle);

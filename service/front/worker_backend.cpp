@@ -34,6 +34,10 @@ void worker_backend::drain() noexcept {
   supervisor_->drain();
 }
 
+std::shared_ptr<void> worker_backend::receive_on(std::vector<boost::asio::io_context*> loops) {
+  return supervisor_->receive_on(std::move(loops));
+}
+
 void worker_backend::cancel(number request) noexcept {
   supervisor_->cancel(request);
 }

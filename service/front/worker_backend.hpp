@@ -13,6 +13,10 @@
 #include <string_view>
 #include <vector>
 
+namespace boost::asio {
+class io_context;
+}
+
 namespace sluice::service {
 
 /// Options of a `worker_backend`.
@@ -31,9 +35,9 @@ class worker_supervisor;
 
 /// Serves the models of a repository by worker processes.
 ///
-/// A thread of its own, the supervisor, starts the processes, receives their replies and replaces
-/// those that die. The requests that a dead worker had are run once more, by another worker or by
-/// the new one. They are answered with `unavailable` if that one dies, too.
+/// A thread of its own, the supervisor, starts the processes and replaces those that die. The
+/// requests that a dead worker had are run once more, by another worker or by the new one. They are
+/// answered with `unavailable` if that one dies, too.
 class worker_backend final : public model_backend {
  public:
   /// Reads the repository and starts the workers.
@@ -55,6 +59,10 @@ class worker_backend final : public model_backend {
   void cancel(number request) noexcept override;
   /// States from now on that the service is not ready, so that no balancer sends new clients.
   void drain() noexcept;
+  /// Has the replies of each worker received by one of these loops, so that a worker wakes the
+  /// thread that answers the client. Otherwise the supervisor receives them. This lasts until the
+  /// returned object is destroyed, before which no loop may end.
+  [[nodiscard]] std::shared_ptr<void> receive_on(std::vector<boost::asio::io_context*> loops);
 
  private:
   const std::unique_ptr<worker_supervisor> supervisor_;

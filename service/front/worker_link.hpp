@@ -11,12 +11,15 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 namespace sluice::service {
+
+class reply_watch;
 
 /// A worker process and what the front shares with it.
 struct worker_link {
@@ -26,14 +29,16 @@ struct worker_link {
       : worker_link(program, sizes, make_control_sockets()) {}
 
   front_channel channel;
+  std::mutex receive_mutex{};  ///< one thread at a time calls `channel.receive`
   control_socket control;
   worker_process process;
   std::chrono::steady_clock::time_point start{};
   // For the supervisor alone.
   std::optional<std::chrono::steady_clock::time_point> closed{};  ///< when its socket was closed
   bool is_faulty = false;                                         ///< whether it has been killed
-  std::deque<std::uint32_t> loads{};   ///< handles that it has been asked to load, the next first
-  std::atomic<bool> has_fault{false};  ///< whether a sender has found its memory damaged
+  std::shared_ptr<reply_watch> watch{};  ///< receives its replies; null: the supervisor does
+  std::deque<std::uint32_t> loads{};     ///< handles that it has been asked to load, the next first
+  std::atomic<bool> has_fault{false};    ///< whether it has broken a rule of its memory
   // Under the lock of the supervisor.
   /// Whether it gets requests: it has opened its device, and has not ended or been killed.
   bool is_open = false;

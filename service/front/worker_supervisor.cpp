@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/worker_supervisor.hpp"
 
+#include "service/front/reply_watch.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -65,28 +67,6 @@ constexpr unsigned most_deaths = 2;  // of workers, because of one request or on
 
 [[nodiscard]] request_error no_worker() {
   return {request_status::unavailable, "no worker process can take the request now"};
-}
-
-/// The results of a reply in the order of the request, or nothing if the worker has sent others.
-[[nodiscard]] std::optional<run_result> result_of(received_reply&& reply, const worker_run& run) {
-  run_result result{.error = std::move(reply.error),
-                    .memory = std::move(reply.memory),
-                    .version = std::to_string(run.content->version)};
-  if (result.error) return result;
-  if (reply.outputs.size() != run.outputs.size()) return std::nullopt;
-  for (const auto number : run.outputs) {
-    const auto output =
-        std::find_if(reply.outputs.begin(), reply.outputs.end(),
-                     [number](const received_output& each) { return each.number == number; });
-    if (output == reply.outputs.end()) return std::nullopt;
-    const auto& declared = run.content->outputs[number];
-    if (output->type != declared.type) return std::nullopt;
-    result.outputs.push_back({.name = declared.name,
-                              .type = output->type,
-                              .shape = std::move(output->shape),
-                              .bytes = output->bytes});
-  }
-  return result;
 }
 
 }  // namespace
@@ -213,25 +193,31 @@ void worker_supervisor::send(std::uint64_t number, worker_run&& run,
   run.worker = worker;
   ++run.attempts;
   // Before the message: the reply may come at once.
+  const auto deadline = run.deadline;
   pending_.add(number, std::move(run));
+  if (deadline && deadline->time_since_epoch().count() < wake_up_) wake_.signal();
+  worker->runs_in_flight.fetch_add(1, std::memory_order_relaxed);
+  const auto forget = [&] {
+    worker->runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
+    (void)pending_.take(number);
+  };
   bool is_sent = false;
   try {
     is_sent = worker->channel.send(message, region);
   } catch (const arena_fault&) {
     worker->has_fault = true;
     wake_.signal();
-    (void)pending_.take(number);
+    forget();
     throw no_worker();
   } catch (...) {
-    (void)pending_.take(number);
+    forget();
     throw;
   }
   if (!is_sent) {
-    (void)pending_.take(number);
+    forget();
     throw request_error(request_status::resource_exhausted,
                         "too many requests are in flight in the worker process");
   }
-  worker->runs_in_flight.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::shared_ptr<worker_link> worker_supervisor::choose(std::uint32_t handle) const {
@@ -273,6 +259,11 @@ bool worker_supervisor::work() {
   bool has_worked = false;
   if (wake_.take()) {
     for (const auto& news : repository_.take()) apply(news);
+    auto orders = [this] {
+      const std::lock_guard lock(mutex_);
+      return std::exchange(loop_orders_, {});
+    }();
+    for (auto& each : orders) obey(std::move(each));
   }
   const auto now = clock::now();
   const bool looks_at_processes = now >= next_look_;
@@ -291,7 +282,7 @@ bool worker_supervisor::work() {
     try {
       if (worker->has_fault) throw arena_fault("it has damaged its memory");
       if (looks_at_processes && take_messages(worker)) has_worked = true;
-      if (take_replies(*worker)) has_worked = true;
+      if (!worker->watch && !worker->is_faulty && receiver_.receive(*worker)) has_worked = true;
     } catch (const std::exception& e) {
       kill(*worker, e.what());
     }
@@ -330,8 +321,53 @@ void worker_supervisor::start(worker_place& place) {
       place.program,
       arena_sizes{.request_bytes = options_.request_bytes, .reply_bytes = options_.reply_bytes});
   worker->start = now;
-  const std::lock_guard lock(mutex_);
-  place.worker = std::move(worker);
+  {
+    const std::lock_guard lock(mutex_);
+    place.worker = std::move(worker);
+  }
+  watch_replies(place);
+}
+
+std::shared_ptr<void> worker_supervisor::receive_on(std::vector<boost::asio::io_context*> loops) {
+  order(std::move(loops));
+  return {this, [](worker_supervisor* self) {
+            self->order({});
+          }};
+}
+
+void worker_supervisor::order(std::vector<boost::asio::io_context*> loops) {
+  loop_order order{.loops = std::move(loops)};
+  const auto done = order.done.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    loop_orders_.push_back(std::move(order));
+  }
+  wake_.signal();
+  done.wait();
+}
+
+void worker_supervisor::obey(loop_order&& order) {
+  for (auto& place : places_) {
+    if (!place.worker) continue;
+    if (const auto watch = std::exchange(place.worker->watch, nullptr)) watch->stop();
+  }
+  loops_ = std::move(order.loops);
+  for (auto& place : places_) watch_replies(place);
+  order.done.set_value();
+}
+
+void worker_supervisor::watch_replies(worker_place& place) {
+  if (loops_.empty() || !place.worker) return;
+  const auto number = static_cast<std::size_t>(&place - places_.data());
+  try {
+    const auto watch = std::make_shared<reply_watch>(*loops_[number % loops_.size()], place.worker,
+                                                     receiver_, wake_);
+    watch->start();
+    place.worker->watch = watch;
+  } catch (const std::exception& e) {
+    // The supervisor receives its replies.
+    std::fprintf(stderr, "sluiced: worker %d: %s\n", place.worker->process.id(), e.what());
+  }
 }
 
 bool worker_supervisor::take_messages(const std::shared_ptr<worker_link>& worker) {
@@ -471,45 +507,12 @@ void worker_supervisor::apply(const repository_news& news) {
   unload(orders.unloads);
 }
 
-bool worker_supervisor::take_replies(worker_link& worker) {
-  if (worker.is_faulty) return false;
-  replies_.clear();
-  std::exception_ptr fault;
-  try {
-    (void)worker.channel.receive(replies_);
-  } catch (...) {
-    fault = std::current_exception();
-  }
-  for (auto& reply : replies_) {
-    try {
-      finish(std::move(reply), worker);
-    } catch (...) {
-      fault = std::current_exception();
-    }
-  }
-  if (fault) std::rethrow_exception(fault);
-  return !replies_.empty();
-}
-
-void worker_supervisor::finish(received_reply&& reply, worker_link& worker) {
-  worker.runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
-  auto run = pending_.take(reply.number);
-  if (!run || !run->done) return;
-  auto result = result_of(std::move(reply), *run);
-  const bool is_valid = result.has_value();
-  if (!is_valid) {
-    result = run_result{.error = request_error(request_status::internal,
-                                               "the worker process has sent other outputs")};
-  }
-  run->done(std::move(*result));
-  if (!is_valid) throw std::runtime_error("it has sent other outputs than those of the model");
-}
-
 void worker_supervisor::end(worker_place& place) {
   const auto worker = place.worker;
+  if (const auto watch = std::exchange(worker->watch, nullptr)) watch->stop();
   try {
     // The replies that the worker sent before its end.
-    while (take_replies(*worker)) {
+    while (receiver_.receive(*worker)) {
     }
   } catch (const std::exception&) {
     worker->is_faulty = true;
@@ -606,6 +609,8 @@ void worker_supervisor::sleep() {
   std::vector<std::shared_ptr<worker_link>> asleep;
   std::set<int> process_descriptors;  // and control sockets
   auto wake_up = clock::now() + std::chrono::seconds(1);
+  // Before the first deadline is read: a thread that adds an earlier one sees this.
+  wake_up_ = wake_up.time_since_epoch().count();
   bool may_sleep = true;
   for (const auto& place : places_) {
     const auto& worker = place.worker;
@@ -617,6 +622,7 @@ void worker_supervisor::sleep() {
     events.push_back({worker->process.end_descriptor(), POLLIN, 0});
     if (worker->is_faulty) continue;
     if (!worker->closed) events.push_back({worker->control.descriptor(), POLLIN, 0});
+    if (worker->watch) continue;
     if (!worker->channel.begin_sleep()) {
       may_sleep = false;
       continue;
@@ -630,6 +636,7 @@ void worker_supervisor::sleep() {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake_up - clock::now()).count();
     (void)::poll(events.data(), events.size(), static_cast<int>(std::max<std::int64_t>(wait, 0)));
   }
+  wake_up_ = 0;
   for (const auto& worker : asleep) worker->channel.end_sleep();
   if ((events.front().revents & POLLIN) != 0) wake_.clear();
   for (const auto& event : events) {

@@ -4,6 +4,7 @@
 #include "service/base/wake_event.hpp"
 #include "service/front/model_catalog.hpp"
 #include "service/front/pending_requests.hpp"
+#include "service/front/reply_receiver.hpp"
 #include "service/front/repository_poller.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/front/worker_link.hpp"
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,8 +64,11 @@ class worker_supervisor {
                        std::function<void(run_result)>&& done);
   void cancel(std::uint64_t number) noexcept;
   ///@}
-  /// As `worker_backend::drain`.
+  /// As the functions of `worker_backend`.
+  ///@{
   void drain() noexcept { is_draining_ = true; }
+  [[nodiscard]] std::shared_ptr<void> receive_on(std::vector<boost::asio::io_context*> loops);
+  ///@}
 
  private:
   /// A place for a worker, whose processes follow each other.
@@ -78,6 +83,11 @@ class worker_supervisor {
     std::uint64_t number = 0;
     request_region region{};
     clock::time_point end{};  ///< when it is given up
+  };
+  /// An order to the thread of the supervisor: the loops that receive replies from now on.
+  struct loop_order {
+    std::vector<boost::asio::io_context*> loops{};
+    std::promise<void> done{};
   };
   struct declarations {
     std::vector<tensor_metadata> inputs{};
@@ -99,10 +109,12 @@ class worker_supervisor {
   void run() noexcept;
   [[nodiscard]] bool work();
   void start(worker_place& place);
+  void order(std::vector<boost::asio::io_context*> loops);
+  void obey(loop_order&& order);
+  /// Has a loop receive the replies of a worker, if there are loops.
+  void watch_replies(worker_place& place);
   [[nodiscard]] bool take_messages(const std::shared_ptr<worker_link>& worker);
   void obey(worker_link& worker, const nlohmann::json& message);
-  [[nodiscard]] bool take_replies(worker_link& worker);
-  void finish(received_reply&& reply, worker_link& worker);
   void end(worker_place& place);
   void kill(worker_link& worker, const char* reason) noexcept;
   /// A worker that has closed its control socket is about to end, and is killed if it does not.
@@ -130,13 +142,16 @@ class worker_supervisor {
   std::vector<worker_place> places_;
   std::uint64_t next_number_ = 1;
   pending_requests pending_;
+  reply_receiver receiver_{pending_};
+  std::vector<loop_order> loop_orders_;  // under the lock
+  std::vector<boost::asio::io_context*> loops_;
   std::vector<orphan> orphans_;
   std::map<std::uint32_t, declarations> declared_;  // of contents that are not served yet
   std::map<std::uint32_t, unsigned> deaths_;        // of workers, by the content that they loaded
   std::atomic<bool> is_closing_{false};
   std::atomic<bool> is_draining_{false};
-  std::vector<received_reply> replies_;
-  clock::time_point next_look_{};  // at processes and control sockets
+  std::atomic<clock::rep> wake_up_{0};  // when the supervisor looks at deadlines again
+  clock::time_point next_look_{};       // at processes and control sockets
   repository_poller repository_;
   std::thread thread_;
 };
