@@ -12,6 +12,12 @@ namespace sluice::models {
 
 namespace {
 
+/// A node is refused whatever its inputs are.
+class inherent_refusal final : public error {
+ public:
+  using error::error;
+};
+
 /// Names of so many bytes count as one value.
 constexpr std::size_t bytes_of_value = 256;
 
@@ -73,21 +79,26 @@ void require_known_attributes(const onnx::NodeProto& message, std::int64_t opset
   }
 }
 
-/// The entry for the operator of a node; nullptr if there is none.
+/// The entry for the operator of a node.
 /// @throws error `invalid_argument` if the operator of ONNX does not have an attribute
-/// @throws error `unsupported` if the domain or its version is not known
+/// @throws error `unsupported` if the operator, its domain or its version is not known
 const operator_entry* find_entry(const onnx::NodeProto& message, const std::string& domain,
                                  std::int64_t opset) {
   if (domain == own_domain) {
     if (opset == own_domain_version) return find_own_operator(message.op_type());
-    throw error(errc::unsupported, "version " + std::to_string(opset) + " of the domain '" +
-                                       domain + "': the only one is " +
-                                       std::to_string(own_domain_version));
+    throw inherent_refusal(errc::unsupported,
+                           "version " + std::to_string(opset) + " of the domain '" + domain +
+                               "': the only one is " + std::to_string(own_domain_version));
   }
-  if (!domain.empty())
-    throw error(errc::unsupported, "operators of the domain '" + domain + "' are not supported");
+  if (!domain.empty()) {
+    throw inherent_refusal(errc::unsupported,
+                           "operators of the domain '" + domain + "' are not supported");
+  }
   const auto* const entry = find_operator(message.op_type(), opset);
-  if (entry != nullptr) require_known_attributes(message, opset);
+  if (entry == nullptr) {
+    throw inherent_refusal(errc::unsupported, "sluice does not have this operator");
+  }
+  require_known_attributes(message, opset);
   return entry;
 }
 
@@ -120,6 +131,7 @@ void refused_nodes::add(const onnx::NodeProto& message, const error& reason,
                   .node = name_of(message),
                   .domain = domain_of(message.domain()),
                   .operator_name = message.op_type(),
+                  .is_inherent = dynamic_cast<const inherent_refusal*>(&reason) != nullptr,
                   .reason = reason.what(),
                   .unbound = std::move(unbound)});
 }
@@ -320,7 +332,6 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto found = visible.opsets->find(domain);
   const auto opset = found != visible.opsets->end() ? found->second : 0;
   const auto* const entry = find_entry(message, domain, opset);
-  if (entry == nullptr) throw error(errc::unsupported, "sluice does not have this operator");
   if (inputs.has_unknown) throw unknown_output();
   if (auto folded = fold(*entry, message, attributes, inputs.values, opset)) {
     return *std::move(folded);

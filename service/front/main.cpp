@@ -13,10 +13,12 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <pthread.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sluice::service {
@@ -28,8 +30,10 @@ struct settings {
   std::string http = "127.0.0.1:8000";
   std::vector<std::string> devices{"auto"};
   unsigned threads = 1;
-  unsigned drain_delay = 0;     // in seconds
-  unsigned drain_timeout = 30;  // in seconds
+  unsigned drain_delay = 0;               // in seconds
+  unsigned drain_timeout = 30;            // in seconds
+  unsigned hang_timeout = 60;             // in seconds
+  std::optional<std::uint64_t> memory{};  // in bytes
 };
 
 /// Splits "127.0.0.1:8000" or "[::1]:8000".
@@ -62,8 +66,14 @@ struct settings {
   if (!settings.models.empty()) options.models.folder = settings.models;
   for (const auto& file : settings.files) options.models.files.push_back(parse_named_file(file));
   for (const auto& device : settings.devices) {
-    options.workers.push_back({.path = worker_path(), .arguments = {"--device", device}});
+    worker_program program{.path = worker_path(), .arguments = {"--device", device}};
+    if (settings.memory) {
+      program.arguments.insert(program.arguments.end(),
+                               {"--memory", std::to_string(*settings.memory)});
+    }
+    options.workers.push_back(std::move(program));
   }
+  options.hang_timeout = std::chrono::seconds(settings.hang_timeout);
   return options;
 }
 
@@ -141,6 +151,14 @@ void serve(const settings& settings) {
   app.add_option("--drain-timeout", settings.drain_timeout,
                  "Seconds that requests in flight have after that")
       ->capture_default_str();
+  app.add_option("--hang-timeout", settings.hang_timeout,
+                 "Seconds after which a worker that computes nothing is replaced")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  app.add_option("--memory", settings.memory,
+                 "Memory of a device that models may use, as in 8GiB (default: three quarters of "
+                 "the free memory for host, all for a GPU)")
+      ->transform(CLI::AsSizeValue(false));
   try {
     app.parse(argc, argv);
     if (settings.models.empty() && settings.files.empty()) {

@@ -27,7 +27,9 @@ struct worker_options {
   std::uint64_t request_bytes = std::uint64_t{512} << 20U;  ///< for inputs, of each worker
   std::uint64_t reply_bytes = std::uint64_t{512} << 20U;    ///< for outputs, of each worker
   std::chrono::milliseconds poll_interval{1'000};           ///< how often the repository is read
-  std::chrono::milliseconds first_restart{100};    ///< before a worker that has died is replaced
+  std::chrono::milliseconds hang_timeout{
+      60'000};                                   ///< a worker that computes nothing is killed then
+  std::chrono::milliseconds first_restart{100};  ///< before a worker that has died is replaced
   std::chrono::milliseconds last_restart{30'000};  ///< the wait doubles up to this
 };
 

@@ -37,8 +37,12 @@ struct worker_link {
   std::optional<std::chrono::steady_clock::time_point> closed{};  ///< when its socket was closed
   bool is_faulty = false;                                         ///< whether it has been killed
   std::shared_ptr<reply_watch> watch{};  ///< receives its replies; null: the supervisor does
-  std::deque<std::uint32_t> loads{};     ///< handles that it has been asked to load, the next first
-  std::atomic<bool> has_fault{false};    ///< whether it has broken a rule of its memory
+  std::uint64_t checks = 0;              ///< that it has been asked to do
+  bool check_is_due = false;             ///< whether the last one has no answer yet
+  std::chrono::steady_clock::time_point last_check{};
+  std::deque<std::uint32_t> loads{};   ///< handles that it has been asked to load, the next first
+  std::atomic<bool> is_well{true};     ///< whether it answers checks in time
+  std::atomic<bool> has_fault{false};  ///< whether it has broken a rule of its memory
   // Under the lock of the supervisor.
   /// Whether it gets requests: it has opened its device, and has not ended or been killed.
   bool is_open = false;

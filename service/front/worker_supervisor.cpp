@@ -23,6 +23,8 @@ constexpr std::chrono::milliseconds look_interval{10};  // at processes and cont
 constexpr std::chrono::seconds stable_time{60};         // a worker that lives longer restarts soon
 constexpr std::chrono::seconds longest_wait{30};        // of a request for another worker
 constexpr std::chrono::seconds closing_time{5};         // of a worker that ends by itself
+constexpr std::chrono::seconds check_interval{2};       // between checks of a worker
+constexpr std::chrono::seconds longest_check{10};       // of a worker that counts as well
 constexpr unsigned most_deaths = 2;  // of workers, because of one request or one model
 
 [[nodiscard]] std::vector<tensor_metadata> tensors_of(const nlohmann::json& list) {
@@ -51,6 +53,23 @@ constexpr unsigned most_deaths = 2;  // of workers, because of one request or on
   return "original";
 }
 
+[[nodiscard]] nlohmann::json warm_ups_of(const model_config& config) {
+  auto orders = nlohmann::json::array();
+  for (const auto& each : config.warm_ups) {
+    auto inputs = nlohmann::json::array();
+    for (const auto& input : each.inputs) {
+      auto shape = input.tensor.dims;
+      if (each.batch_size > 0) shape.insert(shape.begin(), each.batch_size);
+      inputs.push_back({{"name", input.tensor.name},
+                        {"datatype", to_string(input.tensor.type)},
+                        {"shape", shape},
+                        {"random", input.is_random}});
+    }
+    orders.push_back({{"name", each.name}, {"count", each.count}, {"inputs", std::move(inputs)}});
+  }
+  return orders;
+}
+
 [[nodiscard]] std::uint32_t number_of(const std::unordered_map<std::string, std::uint32_t>& numbers,
                                       const std::string& name, const char* kind) {
   const auto found = numbers.find(name);
@@ -63,6 +82,11 @@ constexpr unsigned most_deaths = 2;  // of workers, because of one request or on
   const auto count =
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(count, 1));
+}
+
+/// The better worker for a request has the lower rank: one that is well, then one with few runs.
+[[nodiscard]] std::pair<bool, std::size_t> rank_of(const worker_link& worker) noexcept {
+  return {!worker.is_well, worker.runs_in_flight};
 }
 
 [[nodiscard]] request_error no_worker() {
@@ -92,9 +116,13 @@ worker_supervisor::~worker_supervisor() {
 bool worker_supervisor::is_ready() const {
   const std::lock_guard lock(mutex_);
   const auto contents = catalog_.served();
-  return !is_draining_ && catalog_.is_ready() && choose(0) != nullptr &&
+  const auto is_served = [this](std::uint32_t handle) {
+    const auto worker = choose(handle);
+    return worker != nullptr && worker->is_well;
+  };
+  return !is_draining_ && catalog_.is_ready() && is_served(0) &&
          std::all_of(contents.begin(), contents.end(),
-                     [this](const auto& each) { return choose(each->handle) != nullptr; });
+                     [&](const auto& each) { return is_served(each->handle); });
 }
 
 model_metadata worker_supervisor::describe(std::string_view model, std::string_view version) const {
@@ -226,7 +254,7 @@ std::shared_ptr<worker_link> worker_supervisor::choose(std::uint32_t handle) con
     const auto& worker = place.worker;
     if (!worker || !worker->is_open) continue;
     if (handle != 0 && !worker->contents.contains(handle)) continue;
-    if (!best || worker->runs_in_flight < best->runs_in_flight) best = worker;
+    if (!best || rank_of(*worker) < rank_of(*best)) best = worker;
   }
   return best;
 }
@@ -282,6 +310,7 @@ bool worker_supervisor::work() {
     try {
       if (worker->has_fault) throw arena_fault("it has damaged its memory");
       if (looks_at_processes && take_messages(worker)) has_worked = true;
+      if (looks_at_processes && worker->is_open && !worker->closed) check(*worker);
       if (!worker->watch && !worker->is_faulty && receiver_.receive(*worker)) has_worked = true;
     } catch (const std::exception& e) {
       kill(*worker, e.what());
@@ -408,12 +437,44 @@ void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message)
     } else {
       unload({handle});
     }
+  } else if (message.contains("checked")) {
+    note_check(worker, message.at("checked").get<std::uint64_t>());
   } else if (message.contains("refused")) {
     const auto handle = message.at("refused").get<std::uint32_t>();
     std::erase(worker.loads, handle);
     refuse(handle, message.at("problem").get<std::string>());
   } else {
     throw std::runtime_error("it has sent an unknown message");
+  }
+}
+
+void worker_supervisor::check(worker_link& worker) {
+  const auto now = clock::now();
+  if (!worker.check_is_due) {
+    if (now - worker.last_check < check_interval) return;
+    worker.last_check = now;
+    worker.check_is_due = true;
+    if (!worker.control.send({{"check", ++worker.checks}})) {
+      throw std::runtime_error("it reads no orders");
+    }
+    return;
+  }
+  const auto elapsed = now - worker.last_check;
+  if (elapsed > options_.hang_timeout) {
+    throw std::runtime_error("its device or the process has hung");
+  }
+  if (elapsed > longest_check && worker.is_well) {
+    std::fprintf(stderr, "sluiced: worker %d has not computed for %lld s\n", worker.process.id(),
+                 static_cast<long long>(longest_check.count()));
+    worker.is_well = false;
+  }
+}
+
+void worker_supervisor::note_check(worker_link& worker, std::uint64_t number) {
+  if (number != worker.checks) throw std::runtime_error("it has answered another check");
+  worker.check_is_due = false;
+  if (!worker.is_well.exchange(true)) {
+    std::fprintf(stderr, "sluiced: worker %d computes again\n", worker.process.id());
   }
 }
 
@@ -460,7 +521,8 @@ void worker_supervisor::load(worker_link& worker, const loaded_version& content)
                                               {"path", path},
                                               {"name", content.model},
                                               {"lanes", content.config.lanes},
-                                              {"precision", name_of(content.config.precision)}});
+                                              {"precision", name_of(content.config.precision)},
+                                              {"warm_ups", warm_ups_of(content.config)}});
     if (!is_sent) throw std::runtime_error("it reads no orders");
     worker.loads.push_back(content.handle);
   } catch (const std::exception& e) {

@@ -101,8 +101,8 @@ class worker_supervisor {
   /// @throws request_error if no worker can take it
   void send(std::uint64_t number, worker_run&& run, std::shared_ptr<worker_link> worker,
             request_region& region);
-  /// The worker with the fewest requests among those that serve a content, or any; null if there is
-  /// none. Under the lock.
+  /// The worker with the fewest requests among those that serve a content, or any; one that does
+  /// not compute only if there is no other. Null if there is none. Under the lock.
   [[nodiscard]] std::shared_ptr<worker_link> choose(std::uint32_t handle) const;
 
   // The thread of the supervisor.
@@ -121,6 +121,10 @@ class worker_supervisor {
   void end_closed(worker_link& worker) noexcept;
   void apply(const repository_news& news);
   void load(worker_link& worker, const loaded_version& content) noexcept;
+  /// Asks an open worker to compute, from time to time.
+  /// @throws std::runtime_error if it has not answered for `worker_options::hang_timeout`
+  void check(worker_link& worker);
+  void note_check(worker_link& worker, std::uint64_t number);
   /// Serves the contents that all open workers have loaded.
   void serve_loaded();
   /// States that a content cannot be loaded.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/base/wake_event.hpp"
+#include "service/worker/warm_up_order.hpp"
 
 #include <sluice/operations/models.hpp>
 
@@ -24,6 +25,7 @@ struct load_order {
   std::string name{};        ///< of the model, for errors
   model_options options{};   ///< of its programs
   std::size_t lanes = 1;     ///< launches of the model at the same time
+  std::vector<warm_up_order> warm_ups{};
 };
 
 /// A model that has been read, or why it has not.
@@ -33,7 +35,8 @@ struct loaded_model {
   std::string problem{};  ///< instead of a source
 };
 
-/// Reads models on a thread of its own, so that requests do not wait for files. The thread reads
+/// Reads models on a thread of its own, so that requests do not wait for files. A model with a
+/// node that sluice cannot compute for any inputs is refused. The thread reads
 /// one model after the other. Its end waits for the model that is being read.
 class model_loader {
  public:

@@ -20,12 +20,27 @@ namespace {
   throw std::runtime_error("the front asks for the precision " + name);
 }
 
+[[nodiscard]] warm_up_order warm_up_of(const nlohmann::json& message) {
+  warm_up_order order{.name = message.at("name").get<std::string>(),
+                      .count = message.at("count").get<std::uint64_t>()};
+  for (const auto& input : message.at("inputs")) {
+    const auto type = datatype_from(input.at("datatype").get<std::string>());
+    if (!type) throw std::runtime_error("the front asks for a warm-up with an unknown datatype");
+    order.inputs.push_back({.name = input.at("name").get<std::string>(),
+                            .type = *type,
+                            .shape = input.at("shape").get<std::vector<std::int64_t>>(),
+                            .is_random = input.at("random").get<bool>()});
+  }
+  return order;
+}
+
 [[nodiscard]] load_order order_of(const nlohmann::json& message) {
   load_order order{.handle = message.at("load").get<std::uint32_t>(),
                    .path = message.at("path").get<std::string>(),
                    .name = message.at("name").get<std::string>(),
                    .lanes = message.at("lanes").get<std::size_t>()};
   order.options.precision = precision_of(message.at("precision").get<std::string>());
+  for (const auto& each : message.at("warm_ups")) order.warm_ups.push_back(warm_up_of(each));
   return order;
 }
 
@@ -52,12 +67,19 @@ bool worker_loop::work() {
   bool has_worked = take_requests();
   if (wake_->take()) {
     has_worked = true;
-    for (auto& loaded : loader_.take()) {
-      const auto handle = loaded.order.handle;
-      answer(handle, models_.add(std::move(loaded)));
-    }
+    for (auto& loaded : loader_.take()) serve(std::move(loaded));
     models_.work();
     lanes_.work();
+    check_.work();
+    for (const auto& each : warm_ups_.take()) {
+      if (each.problem) {
+        models_.remove(each.handle);
+        answer(each.handle, {{"refused", each.handle}, {"problem", *each.problem}});
+      } else {
+        answer(each.handle, each.answer);
+      }
+    }
+    if (const auto number = check_.take()) send({{"checked", *number}});
   }
   if (channel_.take_releases()) replies_.send_waiting();
   // Where there are requests all the time, a system call for each turn would cost as much.
@@ -99,18 +121,32 @@ void worker_loop::obey(const nlohmann::json& order) {
     }
     return models_.remove(order.at("unload").get<std::uint32_t>());
   }
+  if (order.contains("check")) return check_.start(order.at("check").get<std::uint64_t>());
   throw std::runtime_error("the front has sent no order: " + order.dump());
 }
 
+void worker_loop::serve(loaded_model&& loaded) {
+  const auto handle = loaded.order.handle;
+  auto warm_ups = std::move(loaded.order.warm_ups);
+  auto message = models_.add(std::move(loaded));
+  if (message.contains("loaded") && !warm_ups.empty()) {
+    warm_ups_.add(handle, std::move(message), std::move(warm_ups));
+  } else {
+    answer(handle, message);
+  }
+}
+
+void worker_loop::send(const nlohmann::json& message) {
+  if (!control_.send(message)) throw std::runtime_error("the front reads no answers");
+}
+
 void worker_loop::answer(std::uint32_t handle, const nlohmann::json& message) {
-  bool is_sent = false;
   try {
-    is_sent = control_.send(message);
+    send(message);
   } catch (const std::length_error&) {
     models_.remove(handle);
-    is_sent = control_.send({{"refused", handle}, {"problem", "its declarations are too long"}});
+    send({{"refused", handle}, {"problem", "its declarations are too long"}});
   }
-  if (!is_sent) throw std::runtime_error("the front reads no answers");
 }
 
 void worker_loop::sleep() {

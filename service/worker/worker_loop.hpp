@@ -4,9 +4,11 @@
 #include "service/arena/worker_channel.hpp"
 #include "service/base/wake_event.hpp"
 #include "service/front/control_socket.hpp"
+#include "service/worker/device_check.hpp"
 #include "service/worker/model_loader.hpp"
 #include "service/worker/reply_sender.hpp"
 #include "service/worker/request_registry.hpp"
+#include "service/worker/warm_up_runs.hpp"
 #include "service/worker/worker_lanes.hpp"
 #include "service/worker/worker_models.hpp"
 
@@ -24,9 +26,12 @@ namespace sluice::service {
 ///
 /// Orders and their answers are JSON messages of the control socket:
 ///
-///     {"load": 7, "name": "classifier", "path": "...", "lanes": 1, "precision": "f16"}
+///     {"load": 7, "name": "classifier", "path": "...", "lanes": 1, "precision": "f16",
+///      "warm_ups": [{"name": "one", "count": 1, "inputs": [
+///          {"name": "x", "datatype": "FP32", "shape": [1, 3], "random": false}]}]}
 ///     {"loaded": 7, "inputs": [...], "outputs": [...]} or {"refused": 7, "problem": "..."}
 ///     {"unload": 7}
+///     {"check": 3}    the device computes; answered with {"checked": 3} once it has
 class worker_loop {
  public:
   worker_loop(worker_channel& channel, control_socket& control,
@@ -45,7 +50,9 @@ class worker_loop {
   [[nodiscard]] bool take_requests();
   [[nodiscard]] bool take_orders();
   void obey(const nlohmann::json& order);
+  void serve(loaded_model&& loaded);
   void answer(std::uint32_t handle, const nlohmann::json& message);
+  void send(const nlohmann::json& message);
   void sleep();
 
   worker_channel& channel_;
@@ -60,6 +67,8 @@ class worker_loop {
   worker_lanes lanes_;
   worker_models models_;
   model_loader loader_;
+  warm_up_runs warm_ups_{models_, wake_};
+  device_check check_{service_, wake_};
   std::vector<run_message> requests_;
   std::vector<std::uint64_t> cancellations_;
 };

@@ -2,6 +2,7 @@
 #include "service/worker/worker_models.hpp"
 
 #include "service/worker/element_types.hpp"
+#include "service/worker/warm_up_request.hpp"
 
 #include <chrono>
 #include <utility>
@@ -157,6 +158,22 @@ void worker_models::start(const run_message& message,
                                                                    .model = model.facts,
                                                                    .memory = memory});
   table_.run(std::move(request), std::move(run));
+}
+
+void worker_models::warm_up(std::uint32_t handle, std::map<std::string, run_input> inputs,
+                            const std::function<void(const error*)>& done) noexcept {
+  const auto failure = detail::failure_of([&] {
+    const auto found = served_.find(handle);
+    if (found == served_.end()) throw error(errc::cancelled, "the model has been unloaded");
+    const auto finish = [done, model = found->second.facts](const error* why) {
+      if (why == nullptr) return done(nullptr);
+      const error shown(why->code(), client_error(*why, model.get()).what());
+      done(&shown);
+    };
+    table_.run(std::make_unique<warm_up_request>(lanes_, found->second.lanes, finish),
+               {.name = table_name(handle), .inputs = std::move(inputs)});
+  });
+  if (failure) done(&*failure);
 }
 
 std::map<std::string, run_input> worker_models::inputs_of(

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,6 +37,10 @@ class worker_models {
   void remove(std::uint32_t handle);
   /// Runs a model. The answer goes to the front.
   void run(const run_message& message) noexcept;
+  /// Runs a model and drops the results. `done` is called once, by any thread, with nullptr or the
+  /// error, whose text has no path. It must not throw or block.
+  void warm_up(std::uint32_t handle, std::map<std::string, run_input> inputs,
+               const std::function<void(const error*)>& done) noexcept;
   /// Has a request answered with `cancelled`, unless it has been answered.
   void cancel(std::uint64_t request) noexcept;
   /// Goes on with requests whose programs have been made.

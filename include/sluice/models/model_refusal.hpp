@@ -16,6 +16,7 @@ struct model_refusal {
   std::string node{};
   std::string domain{};         ///< of its operator; empty: that of ONNX itself
   std::string operator_name{};  ///< "NonZero"
+  bool is_inherent = false;     ///< whatever the inputs are, as for an unknown operator
   std::string reason{};         ///< one printable line
   /// The inputs that must be bound by value for this node; see `unbound_inputs`.
   std::vector<std::string> unbound{};

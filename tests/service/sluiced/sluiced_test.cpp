@@ -106,6 +106,9 @@ class sluiced : public ::testing::Test {
     std::ofstream(complete, std::ios::binary) << file;
     std::filesystem::rename(complete, folder / "model.onnx");
   }
+  void put_config(const std::string& model, const std::string& text) const {
+    std::ofstream(folder_.path() / model / "config.toml") << text;
+  }
   void start(std::vector<std::string> options = {}) {
     options.insert(options.begin(), {"--models", folder_.path().string()});
     if (std::find(options.begin(), options.end(), "--device") == options.end()) {
@@ -211,6 +214,73 @@ TEST_F(sluiced, keeps_a_broken_model_from_the_others) {
   EXPECT_NE(reply.body.find("broken"), std::string::npos) << reply.body;
 }
 
+TEST_F(sluiced, keeps_a_version_whose_successor_it_cannot_compute) {
+  put("double", 1, scale(2).bytes());
+  start();
+  (void)ask_when_served(get("/v2/models/double"));
+  auto strange = scale(3);
+  strange.node("DoesNotExist", {"x"}, {"z"});
+  put("double", 2, strange.bytes());
+  // The next model is loaded after that.
+  put("triple", 1, scale(3).bytes());
+  const auto x = numbers(3);
+  for (int i = 0; i < 3000 && ask(get("/v2/models/triple")).status != 200; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(is_scaled(elements_of(ask(binary_request("triple", x))), x, 3));
+  EXPECT_TRUE(is_scaled(elements_of(ask(binary_request("double", x))), x, 2));
+}
+
+TEST_F(sluiced, runs_the_warm_ups_of_a_model_before_it_serves_it) {
+  const auto warm_up = [](int extent) {
+    return "[[model_warmup]]\nname = \"rows\"\nbatch_size = 0\ncount = 2\n"
+           "inputs.x = { data_type = \"TYPE_FP32\", dims = [7, " +
+           std::to_string(extent) + "], random_data = true }\n";
+  };
+  put("double", 1, scale(2).bytes());
+  put_config("double", warm_up(columns));
+  put("triple", 1, scale(3).bytes());
+  put_config("triple", warm_up(columns + 1));
+  start();
+  const auto x = numbers(3);
+  EXPECT_TRUE(is_scaled(elements_of(ask_when_served(binary_request("double", x))), x, 2));
+  // Models are loaded in the order of their names, or at once: the answer is there soon.
+  auto reply = ask(get("/v2/models/triple"));
+  for (int i = 0; i < 3000 && reply.body.find("rows") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    reply = ask(get("/v2/models/triple"));
+  }
+  EXPECT_EQ(reply.status, 503U);
+  EXPECT_NE(reply.body.find("the warm-up \\\"rows\\\" failed: x"), std::string::npos) << reply.body;
+}
+
+TEST_F(sluiced, refuses_a_run_that_needs_more_memory_than_models_may_use) {
+  // x of n numbers becomes n * n of them.
+  onnx_graph g;
+  g.input("x", {-1}).output("y", {});
+  g.constant("first", std::vector<std::int64_t>{0});
+  g.constant("second", std::vector<std::int64_t>{1});
+  g.node("Unsqueeze", {"x", "first"}, {"row"});
+  g.node("Unsqueeze", {"x", "second"}, {"column"});
+  g.node("MatMul", {"column", "row"}, {"products"});
+  g.node("ReduceSum", {"products"}, {"y"}).with("keepdims", 0);
+  put("square", 1, g.bytes());
+  start({"--memory", "64MiB"});
+  const auto request = [](std::size_t n) {
+    return json_request("/v2/models/square/infer", {{"inputs",
+                                                     {{{"name", "x"},
+                                                       {"datatype", "FP32"},
+                                                       {"shape", {n}},
+                                                       {"data", std::vector<int>(n, 1)}}}}});
+  };
+  const auto small = ask_when_served(request(10));
+  ASSERT_EQ(small.status, 200U) << small.body;
+  EXPECT_EQ(json::parse(small.body)["outputs"][0]["data"][0], 100);
+  const auto large = ask(request(10'000));
+  EXPECT_EQ(large.status, 429U) << large.body;
+  EXPECT_EQ(ask(request(10)).status, 200U);
+}
+
 /// Clients that run a model all the time, each on a connection of its own.
 class traffic {
  public:
@@ -286,6 +356,23 @@ TEST_F(sluiced, replaces_a_worker_that_is_killed) {
   clients.end();
   EXPECT_EQ(clients.wrong(), 0U);
   EXPECT_EQ(clients.lost(), 0U);
+}
+
+TEST_F(sluiced, replaces_a_worker_that_hangs) {
+  put("double", 1, scale(2).bytes());
+  start({"--hang-timeout", "1"});
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto x = numbers(10);
+  traffic clients(service().port(), 2, x, [&](const auto& y) { return is_scaled(y, x, 2); });
+  ASSERT_TRUE(clients.wait_for(20));
+  const auto hung = service().workers();
+  ASSERT_EQ(hung.size(), 1U);
+  ASSERT_EQ(::kill(hung.front(), SIGSTOP), 0);
+  EXPECT_TRUE(clients.wait_for(20));
+  clients.end();
+  EXPECT_EQ(clients.wrong(), 0U);
+  EXPECT_EQ(clients.lost(), 0U);
+  EXPECT_NE(service().workers(), hung);
 }
 
 TEST_F(sluiced, answers_by_one_worker_while_the_other_is_replaced) {

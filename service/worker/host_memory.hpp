@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::service {
+
+/// The memory in bytes that this machine has left for new processes, or the control group of this
+/// process if that has less. Nearly 2^64 where the kernel does not tell.
+[[nodiscard]] std::uint64_t available_host_memory();
+
+}  // namespace sluice::service
