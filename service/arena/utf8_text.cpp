@@ -33,6 +33,15 @@ namespace {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) noexcept {
+  while (!text.empty()) {
+    const auto bytes = character_bytes(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 std::string valid_utf8(std::string_view text) {
   std::string valid;
   while (!text.empty()) {

@@ -2,14 +2,18 @@
 // sluiced serves models over the Open Inference Protocol.
 #include "service/front/http_server.hpp"
 #include "service/front/worker_backend.hpp"
+#include "service/grpc/grpc_server.hpp"
 
 #include <sluice/version.hpp>
 
 #include <CLI/CLI.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -28,6 +32,7 @@ struct settings {
   std::string models{};
   std::vector<std::string> files{};
   std::string http = "127.0.0.1:8000";
+  std::string grpc = "127.0.0.1:8001";
   std::vector<std::string> devices{"auto"};
   unsigned threads = 1;
   unsigned drain_delay = 0;               // in seconds
@@ -36,24 +41,29 @@ struct settings {
   std::optional<std::uint64_t> memory{};  // in bytes
 };
 
+struct listen_address {
+  std::string host{};
+  std::uint16_t port = 0;
+};
+
 /// Splits "127.0.0.1:8000" or "[::1]:8000".
-/// @throws std::invalid_argument if it is no such address
-[[nodiscard]] http_options options_of(const std::string& address) {
+/// @throws std::invalid_argument, which names the option, if it is no such address
+[[nodiscard]] listen_address parse_address(const char* option, const std::string& address) {
   const auto colon = address.rfind(':');
   const auto port = colon == std::string::npos ? std::string() : address.substr(colon + 1);
-  if (port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos || std::stoul(port) > 65535) {
-    throw std::invalid_argument("--http: \"" + address + "\" is no address with a port");
-  }
-  auto host = address.substr(0, colon);
+  auto host = address.substr(0, std::min(colon, address.size()));
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
   if (host == "localhost") host = "127.0.0.1";
-  http_options options;
-  options.address = host;
-  options.port = static_cast<std::uint16_t>(std::stoul(port));
-  return options;
+  boost::system::error_code failure;
+  (void)boost::asio::ip::make_address(host, failure);
+  if (failure || port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string::npos || std::stoul(port) > 65535) {
+    throw std::invalid_argument(std::string(option) + ": \"" + address +
+                                "\" is no address with a port");
+  }
+  return {.host = host, .port = static_cast<std::uint16_t>(std::stoul(port))};
 }
 
 /// The program of a worker, which lies beside this one.
@@ -92,6 +102,11 @@ void wait_for_signal(const sigset_t& signals) {
   (void)sigwait(&signals, &signal);
 }
 
+void print_address(const char* protocol, const std::string& host, std::uint16_t port) {
+  std::printf("sluiced %s: %s on %s, port %u\n", sluice::version.data(), protocol, host.c_str(),
+              static_cast<unsigned>(port));
+}
+
 void serve(const settings& settings) {
   sigset_t signals{};
   sigemptyset(&signals);
@@ -103,20 +118,29 @@ void serve(const settings& settings) {
   (void)std::signal(SIGCHLD, SIG_DFL);
   raise_descriptor_limit();
 
-  auto http = options_of(settings.http);
-  http.threads = settings.threads;
+  const auto http = parse_address("--http", settings.http);
+  const bool has_grpc = settings.grpc != "off";
+  const auto grpc = has_grpc ? parse_address("--grpc", settings.grpc) : listen_address();
   worker_backend backend(options_of(settings));
-  http_server server(http, backend);
-  std::printf("sluiced %s: HTTP on %s, port %u\n", sluice::version.data(), http.address.c_str(),
-              static_cast<unsigned>(server.port()));
+  http_server server({.address = http.host, .port = http.port, .threads = settings.threads},
+                     backend);
+  std::optional<grpc_server> calls;
+  if (has_grpc) calls.emplace(grpc_options{.address = grpc.host, .port = grpc.port}, backend);
+  print_address("HTTP", http.host, server.port());
+  if (calls) print_address("gRPC", grpc.host, calls->port());
   std::fflush(stdout);
   {
     const auto receiving = backend.receive_on(server.loops());
     wait_for_signal(signals);
     backend.drain();
+    if (calls) calls->check_health();
     std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));
   }
-  server.stop(std::chrono::seconds(settings.drain_timeout));
+  const std::chrono::seconds timeout(settings.drain_timeout);
+  const std::jthread calls_end([&] {
+    if (calls) calls->stop(timeout);
+  });
+  server.stop(timeout);
 }
 
 /// Reads the options. Returns whether there is something to do, else `code` is that of the process.
@@ -130,6 +154,8 @@ void serve(const settings& settings) {
   app.add_option("--model", settings.files,
                  "NAME=PATH: a model in a file of its own; may be repeated");
   app.add_option("--http", settings.http, "Address and port of HTTP")->capture_default_str();
+  app.add_option("--grpc", settings.grpc, "Address and port of gRPC, or off")
+      ->capture_default_str();
   app.add_option("--device", settings.devices,
                  "Device of a worker process: auto (the first GPU, else the host), host, cuda or "
                  "cuda:N; may be repeated")

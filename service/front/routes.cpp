@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/routes.hpp"
 
+#include "service/arena/utf8_text.hpp"
 #include "service/front/http_error.hpp"
 
 #include <array>
@@ -21,26 +22,6 @@ constexpr std::size_t most_parts = 6;  // v2/models/NAME/versions/VERSION/infer
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
   if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
   throw http_error(400, "the path has a % without two hexadecimal digits");
-}
-
-/// Whether the text can stand in the string of a JSON text.
-[[nodiscard]] bool is_utf8(std::string_view text) noexcept {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const std::size_t more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-    if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || text.size() - i <= more) return false;
-    for (std::size_t k = 1; k <= more; ++k) {
-      const auto c = static_cast<unsigned char>(text[i + k]);
-      // The first byte after some lead bytes excludes overlong forms, surrogates and what is no
-      // character.
-      const unsigned least = k > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-      const unsigned most = k > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-      if (c < least || c > most) return false;
-    }
-    i += more + 1;
-  }
-  return true;
 }
 
 [[nodiscard]] std::string decode(std::string_view part) {

@@ -4,11 +4,11 @@
 #include "service/protocol/json_events.hpp"
 #include "service/protocol/quoted_name.hpp"
 #include "service/protocol/request_error.hpp"
+#include "service/protocol/tensor_size.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,10 +17,7 @@
 namespace sluice::service {
 namespace {
 
-constexpr std::size_t max_tensors = 256;
-constexpr std::size_t max_dimensions = 8;
 constexpr unsigned max_ignored_depth = 32;
-constexpr std::uint64_t max_bytes = std::numeric_limits<std::int64_t>::max();
 
 /// Where in the document the parser is.
 enum class place : std::uint8_t {
@@ -142,29 +139,6 @@ constexpr std::array output_parameters{field::binary_data, field::classification
     default:
       return place::document;
   }
-}
-
-/// The product, or nothing if it exceeds `max_bytes`.
-[[nodiscard]] std::optional<std::uint64_t> product(std::uint64_t a, std::uint64_t b) noexcept {
-  if (b != 0 && a > max_bytes / b) return std::nullopt;
-  return a * b;
-}
-
-/// The size of a tensor in bytes, or nothing if it exceeds `max_bytes`. Extents of zero do not hide
-/// other extents that are too large, because strides are products of those.
-[[nodiscard]] std::optional<std::uint64_t> tensor_bytes(std::span<const std::int64_t> shape,
-                                                        datatype type) noexcept {
-  std::optional<std::uint64_t> bytes = size_of(type);
-  bool is_empty = false;
-  for (const std::int64_t extent : shape) {
-    if (extent == 0) {
-      is_empty = true;
-    } else {
-      bytes = product(*bytes, static_cast<std::uint64_t>(extent));
-      if (!bytes) return std::nullopt;
-    }
-  }
-  return is_empty ? 0 : bytes;
 }
 
 /// What is known of the input or output that is being read.

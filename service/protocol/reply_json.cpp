@@ -5,6 +5,7 @@
 #include "service/protocol/json_string.hpp"
 #include "service/protocol/quoted_name.hpp"
 #include "service/protocol/request_error.hpp"
+#include "service/protocol/tensor_size.hpp"
 
 namespace sluice::service {
 namespace {
@@ -42,18 +43,8 @@ void append_tensor(std::string& text, std::string_view name, datatype type,
   append_list(text, "shape", shape, [&](std::int64_t extent) { text += std::to_string(extent); });
 }
 
-[[nodiscard]] bool fits_shape(const reply_output& output) noexcept {
-  std::uint64_t bytes = size_of(output.type);
-  for (const auto extent : output.shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
-      return false;
-    }
-  }
-  return bytes == output.bytes.size();
-}
-
 void append_output(std::string& text, const reply_output& output) {
-  if (!fits_shape(output)) {
+  if (tensor_bytes(output.shape, output.type) != output.bytes.size()) {
     throw request_error(request_status::internal, "output " + quoted_name(output.name) +
                                                       ": the size is not that of the shape");
   }

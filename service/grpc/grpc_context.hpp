@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/front/model_backend.hpp"
+#include "service/grpc/awaited_run.hpp"
+#include "service/grpc/call_registry.hpp"
+#include "service/grpc/connection_numbers.hpp"
+#include "service/grpc/grpc_options.hpp"
+
+#include <boost/asio/thread_pool.hpp>
+
+#include <memory>
+
+namespace sluice::service {
+
+/// What the calls of one server share. It outlives them.
+struct grpc_context {
+  const grpc_options options;
+  model_backend& backend;
+  call_registry calls{};
+  connection_numbers connections{};
+  std::shared_ptr<delivery_count> deliveries = std::make_shared<delivery_count>();
+  /// Makes long replies, because the threads of the backend must not.
+  boost::asio::thread_pool senders{1};
+};
+
+}  // namespace sluice::service

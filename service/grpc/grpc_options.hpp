@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace sluice::service {
+
+/// Limits of what clients of gRPC may send and of what they are sent.
+struct grpc_limits {
+  std::size_t message_bytes = std::size_t{64} << 20U;  ///< of a request; RESOURCE_EXHAUSTED above
+  std::uint64_t reply_bytes = std::uint64_t{64} << 20U;  ///< RESOURCE_EXHAUSTED above
+  /// Memory of connections, calls and messages. gRPC ends calls above.
+  std::size_t memory_bytes = std::size_t{512} << 20U;
+  int calls = 256;                ///< of a connection; later ones wait in the client
+  int metadata_bytes = 16 << 10;  ///< of a call; RESOURCE_EXHAUSTED above
+  /// Requests of a stream whose answers are not sent. The stream is not read above.
+  std::size_t requests_of_stream = 64;
+};
+
+/// How long connections may take.
+struct grpc_deadlines {
+  std::chrono::milliseconds handshake{10'000};  ///< from the connection to its settings
+  std::chrono::milliseconds idle{300'000};      ///< without a call
+  /// A connection without traffic is asked for a sign of life after this time, and closed if none
+  /// comes within `keepalive_answer`.
+  std::chrono::milliseconds keepalive{60'000};
+  std::chrono::milliseconds keepalive_answer{20'000};
+  std::chrono::milliseconds between_pings{10'000};  ///< of a client; it is disconnected below
+};
+
+/// Options of `grpc_server`.
+struct grpc_options {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8001;  ///< 0: any free port
+  grpc_limits limits{};
+  grpc_deadlines deadlines{};
+};
+
+}  // namespace sluice::service

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/front/model_backend.hpp"
+#include "service/grpc/grpc_options.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+namespace sluice::service {
+
+/// A server of the Open Inference Protocol over gRPC, without encryption.
+///
+///     grpc_server server({.port = 0}, backend);
+///     connect("127.0.0.1", server.port());
+///     server.stop(std::chrono::seconds(30));
+///
+/// The members may be called by any thread.
+class grpc_server {
+ public:
+  /// Listens and starts the threads.
+  /// @param backend  outlives the server
+  /// @throws std::runtime_error if the address cannot be bound
+  grpc_server(grpc_options options, model_backend& backend);
+  grpc_server(const grpc_server&) = delete;
+  grpc_server& operator=(const grpc_server&) = delete;
+  /// `stop` without a delay.
+  ~grpc_server();
+
+  /// The port that is bound.
+  [[nodiscard]] std::uint16_t port() const noexcept;
+  /// Tells clients that watch the health of the server whether the backend is ready. Happens every
+  /// second without this.
+  void check_health();
+
+  /// Stops serving: accepts no connections and no calls, and ends streams once they have answered
+  /// what they have received. Calls that are open after `delay` are cancelled, and their runs, too.
+  /// Afterwards the server calls nothing of the backend. Later calls do nothing.
+  void stop(std::chrono::milliseconds delay);
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace sluice::service

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/front/model_backend.hpp"
+#include "service/grpc/infer_message.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace sluice::service {
+
+/// A run with its inputs, ready to be submitted.
+struct infer_submission {
+  run_request run{};
+  std::unique_ptr<input_memory> inputs{};
+};
+
+/// Reads a request over `message`, whose elements are read to the memory of the backend and are
+/// gone afterwards.
+/// @param deadline  of the call
+/// @throws request_error as `parse_infer_message`, `read_tensors` and the backend's `allocate`;
+/// `deadline_exceeded` if the deadline has passed; `unimplemented` for a request of a sequence
+[[nodiscard]] infer_submission read_submission(
+    wire_reader bytes, infer_message& message, model_backend& backend,
+    std::optional<std::chrono::steady_clock::time_point> deadline, std::uint64_t connection);
+
+/// The deadline of a call, which gRPC states by the system's clock.
+[[nodiscard]] std::optional<std::chrono::steady_clock::time_point> call_deadline(
+    std::chrono::system_clock::time_point deadline);
+
+/// The bytes of results, from which on a reply is made on a thread of its own.
+inline constexpr std::size_t most_bytes_of_short_reply = std::size_t{64} << 10U;
+[[nodiscard]] bool is_short(const run_result& result) noexcept;
+
+}  // namespace sluice::service

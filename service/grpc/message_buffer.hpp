@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/grpc/infer_reply_message.hpp"
+#include "service/grpc/wire_reader.hpp"
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sluice::service {
+
+/// The bytes of a received message, at the place to which gRPC has read them.
+class received_message {
+ public:
+  /// Takes over the bytes; the buffer is empty afterwards.
+  explicit received_message(grpc::ByteBuffer& buffer);
+  [[nodiscard]] wire_reader reader() const noexcept {
+    return wire_reader(std::span<const std::span<const std::byte>>(pieces_));
+  }
+
+ private:
+  std::vector<grpc::Slice> slices_{};
+  std::vector<std::span<const std::byte>> pieces_{};
+};
+
+/// A message to be sent.
+///@{
+[[nodiscard]] grpc::ByteBuffer to_byte_buffer(std::string_view message);
+/// Copies short results; long ones are sent from their place.
+[[nodiscard]] grpc::ByteBuffer to_byte_buffer(const reply_message& message);
+///@}
+
+}  // namespace sluice::service

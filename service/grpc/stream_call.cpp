@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/grpc/stream_call.hpp"
+
+#include "service/grpc/call_status.hpp"
+#include "service/grpc/infer_reply_message.hpp"
+#include "service/grpc/infer_submission.hpp"
+#include "service/grpc/message_buffer.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <exception>
+#include <utility>
+
+namespace sluice::service {
+
+stream_call::stream_call(grpc_context& context, grpc::CallbackServerContext& call)
+    : streaming_call(context.options.limits.requests_of_stream),
+      context_(context),
+      deadline_(call_deadline(call.deadline())),
+      connection_(context.connections, call.peer()) {}
+
+void stream_call::receive(wire_reader bytes) {
+  const auto message = std::make_shared<infer_message>();
+  try {
+    submit(bytes, message);
+  } catch (...) {
+    answer_failure(*message, std::current_exception());
+  }
+}
+
+void stream_call::submit(wire_reader bytes, const std::shared_ptr<infer_message>& message) {
+  auto submission =
+      read_submission(bytes, *message, context_.backend, deadline_, connection_.number());
+  const auto self = std::static_pointer_cast<stream_call>(shared_from_this());
+  std::shared_ptr<awaited_run> run;
+  std::uint64_t number = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (is_hung_up_) throw request_error(request_status::cancelled, "the client has hung up");
+    number = ++count_;
+    run = std::make_shared<awaited_run>(context_.backend, context_.deliveries,
+                                        [self, number, message](run_result result) {
+                                          self->receive_result(number, *message, std::move(result));
+                                        });
+    runs_.emplace(number, run);
+  }
+  try {
+    run->submit(std::move(submission.run), std::move(submission.inputs));
+  } catch (...) {
+    const std::scoped_lock lock(mutex_);
+    runs_.erase(number);
+    throw;
+  }
+}
+
+void stream_call::on_hang_up() noexcept {
+  runs cancelled;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_hung_up_ = true;
+    cancelled.swap(runs_);
+  }
+  std::size_t unanswered = 0;
+  for (const auto& each : cancelled) {
+    if (each.second->cancel()) ++unanswered;
+  }
+  drop(unanswered);
+}
+
+void stream_call::receive_result(std::uint64_t run, const infer_message& message,
+                                 run_result result) noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    runs_.erase(run);
+  }
+  if (is_short(result)) return reply(message, std::move(result));
+  try {
+    auto self = std::static_pointer_cast<stream_call>(shared_from_this());
+    boost::asio::post(context_.senders, [self = std::move(self), message,
+                                         result = std::move(result)]() mutable {
+      self->reply(message, std::move(result));
+    });
+  } catch (...) {
+    answer_failure(message, std::current_exception());
+  }
+}
+
+void stream_call::reply(const infer_message& message, run_result result) noexcept {
+  grpc::ByteBuffer reply;
+  try {
+    reply = to_byte_buffer(make_stream_reply(
+        make_infer_reply(message, std::move(result), context_.options.limits.reply_bytes)));
+  } catch (...) {
+    return answer_failure(message, std::current_exception());
+  }
+  answer(reply);
+}
+
+void stream_call::answer_failure(const infer_message& message, const std::exception_ptr& failure) {
+  answer(to_byte_buffer(make_stream_error(message.request.id, error_of(failure).what())));
+}
+
+}  // namespace sluice::service

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/grpc/awaited_run.hpp"
+#include "service/grpc/connection_numbers.hpp"
+#include "service/grpc/grpc_context.hpp"
+#include "service/grpc/infer_message.hpp"
+#include "service/grpc/streaming_call.hpp"
+
+#include <grpcpp/server_context.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace sluice::service {
+
+/// A call of `ModelStreamInfer`.
+class stream_call final : public streaming_call {
+ public:
+  stream_call(grpc_context& context, grpc::CallbackServerContext& call);
+
+ private:
+  using runs = std::map<std::uint64_t, std::shared_ptr<awaited_run>>;
+
+  void receive(wire_reader bytes) override;
+  void on_hang_up() noexcept override;
+  void submit(wire_reader bytes, const std::shared_ptr<infer_message>& message);
+  void receive_result(std::uint64_t run, const infer_message& message, run_result result) noexcept;
+  void reply(const infer_message& message, run_result result) noexcept;
+  void answer_failure(const infer_message& message, const std::exception_ptr& failure);
+
+  grpc_context& context_;
+  const std::optional<std::chrono::steady_clock::time_point> deadline_;
+  const connection_numbers::holder connection_;
+  std::mutex mutex_{};
+  runs runs_{};                ///< in flight; guarded by mutex_
+  std::uint64_t count_ = 0;    ///< guarded by mutex_
+  bool is_hung_up_ = false;    ///< guarded by mutex_
+};
+
+}  // namespace sluice::service

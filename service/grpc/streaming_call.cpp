@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/grpc/streaming_call.hpp"
+
+#include "service/grpc/call_status.hpp"
+#include "service/grpc/message_buffer.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace sluice::service {
+
+void streaming_call::start() {
+  self_ = shared_from_this();
+  const std::scoped_lock lock(mutex_);
+  proceed();
+}
+
+void streaming_call::drain() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!end_) end_.emplace(grpc::StatusCode::UNAVAILABLE, "the server is shutting down");
+  }
+  on_drain();
+  const std::scoped_lock lock(mutex_);
+  proceed();
+}
+
+void streaming_call::OnReadDone(bool is_read) {
+  grpc::ByteBuffer buffer;
+  {
+    const std::scoped_lock lock(mutex_);
+    buffer.Swap(&received_);
+    // What arrives after the end of the call has its status as the answer.
+    if (!is_read || is_finished_) {
+      is_reading_ = false;
+      is_input_over_ = true;
+      return proceed();
+    }
+    ++unanswered_;
+  }
+  std::optional<grpc::Status> failure;
+  try {
+    const received_message message(buffer);
+    receive(message.reader());
+  } catch (...) {
+    const auto error = error_of(std::current_exception());
+    failure.emplace(grpc_status(error.status()), error.what());
+  }
+  const std::scoped_lock lock(mutex_);
+  is_reading_ = false;
+  if (failure) {
+    --unanswered_;
+    if (!end_) end_ = std::move(failure);
+  }
+  proceed();
+}
+
+void streaming_call::OnWriteDone(bool is_written) {
+  if (!is_written) hang_up();
+  const std::scoped_lock lock(mutex_);
+  sent_.Clear();
+  is_writing_ = false;
+  proceed();
+}
+
+void streaming_call::OnCancel() {
+  hang_up();
+}
+
+void streaming_call::hang_up() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    has_hung_up_ = true;
+    if (!end_) end_.emplace(grpc::StatusCode::CANCELLED, "the client has hung up");
+  }
+  on_hang_up();
+  const std::scoped_lock lock(mutex_);
+  proceed();
+}
+
+void streaming_call::OnDone() {
+  const auto self = std::move(self_);
+  const std::scoped_lock lock(mutex_);
+  received_.Clear();
+  sent_.Clear();
+  waiting_.clear();
+}
+
+void streaming_call::answer(grpc::ByteBuffer message) {
+  const std::scoped_lock lock(mutex_);
+  waiting_.push_back(std::move(message));
+  --unanswered_;
+  proceed();
+}
+
+void streaming_call::drop(std::size_t requests) noexcept {
+  const std::scoped_lock lock(mutex_);
+  unanswered_ -= requests;
+  proceed();
+}
+
+void streaming_call::send(grpc::ByteBuffer message) {
+  const std::scoped_lock lock(mutex_);
+  waiting_.push_back(std::move(message));
+  proceed();
+}
+
+void streaming_call::proceed() {
+  if (is_finished_) return;
+  if (has_hung_up_) waiting_.clear();
+  if (!is_writing_ && !waiting_.empty()) {
+    is_writing_ = true;
+    sent_.Swap(&waiting_.front());
+    waiting_.pop_front();
+    StartWrite(&sent_);
+  }
+  if (!end_ && !is_input_over_) {
+    const std::size_t busy = unanswered_ + waiting_.size() + (is_writing_ ? 1 : 0);
+    if (!is_reading_ && busy < most_unanswered_) {
+      is_reading_ = true;
+      StartRead(&received_);
+    }
+    return;
+  }
+  if (unanswered_ > 0 || is_writing_) return;
+  is_finished_ = true;
+  Finish(end_.value_or(grpc::Status::OK));
+}
+
+}  // namespace sluice::service
