@@ -2,7 +2,7 @@
 #include "service/grpc/infer_call.hpp"
 
 #include "service/grpc/call_status.hpp"
-#include "service/grpc/infer_reply_message.hpp"
+#include "service/grpc/infer_reply.hpp"
 #include "service/grpc/infer_submission.hpp"
 #include "service/grpc/message_buffer.hpp"
 

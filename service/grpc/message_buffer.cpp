@@ -40,7 +40,7 @@ grpc::ByteBuffer to_byte_buffer(std::string_view message) {
   return {&slice, 1};
 }
 
-grpc::ByteBuffer to_byte_buffer(const reply_message& message) {
+grpc::ByteBuffer to_byte_buffer(const outgoing_message& message) {
   std::vector<grpc::Slice> slices;
   std::string text;
   for (const auto& part : message.parts) {

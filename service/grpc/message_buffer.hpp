@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "service/grpc/infer_reply_message.hpp"
+#include "service/grpc/infer_reply.hpp"
 #include "service/grpc/wire_reader.hpp"
 
 #include <grpcpp/support/byte_buffer.h>
@@ -32,7 +32,7 @@ class received_message {
 ///@{
 [[nodiscard]] grpc::ByteBuffer to_byte_buffer(std::string_view message);
 /// Copies short results; long ones are sent from their place.
-[[nodiscard]] grpc::ByteBuffer to_byte_buffer(const reply_message& message);
+[[nodiscard]] grpc::ByteBuffer to_byte_buffer(const outgoing_message& message);
 ///@}
 
 }  // namespace sluice::service

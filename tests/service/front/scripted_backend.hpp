@@ -4,6 +4,7 @@
 #include "service/front/model_backend.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -113,7 +114,7 @@ class scripted_backend final : public model_backend {
   }
 
   // Set before the server starts.
-  bool is_server_ready = true;
+  std::atomic<bool> is_server_ready = true;  // also later
   bool answers_cancelled = true;
   std::uint64_t most_bytes = std::uint64_t{1} << 30;
 

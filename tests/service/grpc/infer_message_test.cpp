@@ -56,7 +56,7 @@ std::string with_contents(const std::string& type, std::int64_t elements,
 }
 
 TEST(infer_message, reads_raw_inputs_from_random_pieces) {
-  auto random = test::make_generator();
+  auto random = sluice::test::make_generator();
   for (int round = 0; round < 100; ++round) {
     std::string inputs;
     std::string raw;

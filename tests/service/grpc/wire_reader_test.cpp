@@ -99,7 +99,7 @@ void expect_malformed(std::string_view message, std::string_view word) {
 }
 
 TEST(wire_reader, reads_random_fields_from_random_pieces) {
-  auto random = test::make_generator();
+  auto random = sluice::test::make_generator();
   for (int round = 0; round < 500; ++round) {
     std::string message;
     const auto fields = random_fields(random, message);
@@ -120,7 +120,7 @@ TEST(wire_reader, reads_random_fields_from_random_pieces) {
 }
 
 TEST(wire_reader, refuses_messages_that_are_cut) {
-  auto random = test::make_generator();
+  auto random = sluice::test::make_generator();
   for (int round = 0; round < 200; ++round) {
     std::string message;
     const auto fields = random_fields(random, message);
@@ -140,7 +140,7 @@ TEST(wire_reader, refuses_messages_that_are_cut) {
 }
 
 TEST(wire_reader, survives_random_bytes) {
-  auto random = test::make_generator();
+  auto random = sluice::test::make_generator();
   for (int round = 0; round < 5'000; ++round) {
     std::string message(random() % 40, '\0');
     for (auto& c : message) c = static_cast<char>(random() % 3 == 0 ? random() : random() % 32);
@@ -223,7 +223,7 @@ TEST(wire_reader, refuses_texts_that_are_no_utf8_or_too_long) {
 }
 
 TEST(wire_writer, writes_what_the_reader_reads) {
-  auto random = test::make_generator();
+  auto random = sluice::test::make_generator();
   for (int round = 0; round < 200; ++round) {
     const auto value = random_number(random);
     const auto text = random_bytes(random);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "service/grpc/infer_reply_message.hpp"
+#include "service/grpc/infer_reply.hpp"
 
 #include "service/arena/utf8_text.hpp"
 #include "service/grpc/tensor_contents.hpp"
@@ -52,13 +52,13 @@ void append_parameter(std::string& text, std::string_view name, bool value) {
 
 }  // namespace
 
-std::uint64_t reply_message::size() const noexcept {
+std::uint64_t outgoing_message::size() const noexcept {
   std::uint64_t bytes = 0;
   for (const auto& each : parts) bytes += each.text.size() + each.bytes.size();
   return bytes;
 }
 
-reply_message make_infer_reply(const infer_message& request, run_result result,
+outgoing_message make_infer_reply(const infer_message& request, run_result result,
                                std::uint64_t most_bytes) {
   if (result.error) throw *std::move(result.error);
   const bool raw = is_raw(request.request, result);
@@ -75,8 +75,9 @@ reply_message make_infer_reply(const infer_message& request, run_result result,
     throw too_large("the outputs have more than 16 MiB, which is too much for contents: ask for "
                     "raw outputs with binary_data_output");
   }
-  reply_message reply{.parts = {{}}, .memory = std::move(result.memory)};
-  std::string* text = &reply.parts.back().text;
+  outgoing_message reply;
+  reply.memory = std::move(result.memory);
+  std::string* text = &reply.parts.emplace_back().text;
   append_text(*text, 1, request.model);
   append_text(*text, 2, result.version.empty() ? request.version : result.version);
   append_text(*text, 3, request.request.id);
@@ -95,20 +96,21 @@ reply_message make_infer_reply(const infer_message& request, run_result result,
   return reply;
 }
 
-reply_message make_stream_reply(reply_message reply) {
+outgoing_message make_stream_reply(outgoing_message reply) {
   std::string head;
   append_bytes_head(head, 2, reply.size());
   reply.parts.front().text.insert(0, head);
   return reply;
 }
 
-reply_message make_stream_error(std::string_view id, std::string_view error) {
-  std::string text;
+outgoing_message make_stream_error(std::string_view id, std::string_view error) {
+  std::string response;
+  append_text(response, 3, id);
+  outgoing_message reply;
+  auto& text = reply.parts.emplace_back().text;
   append_text(text, 1, error.empty() ? "the request failed" : valid_utf8(error));
-  std::string reply;
-  append_text(reply, 3, id);
-  append_text(text, 2, reply);
-  return {.parts = {{.text = std::move(text)}}};
+  append_bytes(text, 2, response);
+  return reply;
 }
 
 }  // namespace sluice::service

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "service/grpc/infer_reply_message.hpp"
+#include "service/grpc/infer_reply.hpp"
 
 #include "service/grpc/query_messages.hpp"
 #include "tests/service/grpc/wire_message.hpp"
@@ -21,7 +21,7 @@ using test::packed;
 
 constexpr std::uint64_t any_size = std::uint64_t{1} << 30U;
 
-std::string text_of(const reply_message& message) {
+std::string text_of(const outgoing_message& message) {
   std::string text;
   for (const auto& part : message.parts) {
     text += part.text;
@@ -54,20 +54,20 @@ std::string output(const std::string& type, std::int64_t count, const std::strin
 
 const std::string head = bytes(1, "m") + bytes(2, "3") + bytes(3, "7");
 
-TEST(infer_reply_message, has_raw_outputs) {
+TEST(infer_reply, has_raw_outputs) {
   const std::string elements = test::memory_of<float>({1, 2, 3});
   EXPECT_EQ(text_of(make_infer_reply(request(true), result_of(datatype::fp32, elements), any_size)),
             head + output("FP32", 3) + bytes(6, elements));
 }
 
-TEST(infer_reply_message, does_not_copy_raw_outputs) {
+TEST(infer_reply, does_not_copy_raw_outputs) {
   const std::string elements(100, 'x');
   const auto reply =
       make_infer_reply(request(true), result_of(datatype::uint8, elements), any_size);
   EXPECT_EQ(static_cast<const void*>(reply.parts.front().bytes.data()), elements.data());
 }
 
-TEST(infer_reply_message, has_numbers_if_they_are_wanted) {
+TEST(infer_reply, has_numbers_if_they_are_wanted) {
   const auto expect = [](datatype type, const std::string& elements, std::int64_t count,
                          const std::string& contents) {
     EXPECT_EQ(text_of(make_infer_reply(request(false), result_of(type, elements), any_size)),
@@ -86,12 +86,12 @@ TEST(infer_reply_message, has_numbers_if_they_are_wanted) {
   expect(datatype::fp64, "", 0, "");
 }
 
-TEST(infer_reply_message, has_raw_outputs_for_types_without_numbers) {
+TEST(infer_reply, has_raw_outputs_for_types_without_numbers) {
   EXPECT_EQ(text_of(make_infer_reply(request(false), result_of(datatype::fp16, "ab"), any_size)),
             head + output("FP16", 1) + bytes(6, "ab"));
 }
 
-TEST(infer_reply_message, says_that_it_is_the_last_if_asked) {
+TEST(infer_reply, says_that_it_is_the_last_if_asked) {
   auto message = request(true);
   message.wants_final_mark = true;
   EXPECT_EQ(text_of(make_infer_reply(message, result_of(datatype::uint8, "a"), any_size)),
@@ -99,7 +99,7 @@ TEST(infer_reply_message, says_that_it_is_the_last_if_asked) {
                 output("UINT8", 1) + bytes(6, "a"));
 }
 
-TEST(infer_reply_message, is_limited) {
+TEST(infer_reply, is_limited) {
   const std::string elements(100, 'x');
   const auto reply_of = [&](std::uint64_t most_bytes) {
     return make_infer_reply(request(true), result_of(datatype::uint8, elements), most_bytes);
@@ -113,7 +113,7 @@ TEST(infer_reply_message, is_limited) {
   });
 }
 
-TEST(infer_reply_message, passes_errors_on) {
+TEST(infer_reply, passes_errors_on) {
   expect_error(request_status::not_found, {"nothing"}, [] {
     (void)make_infer_reply(request(true),
                            {.error = request_error(request_status::not_found, "nothing")},
@@ -125,7 +125,7 @@ TEST(infer_reply_message, passes_errors_on) {
                [&] { (void)make_infer_reply(request(true), std::move(result), any_size); });
 }
 
-TEST(infer_reply_message, is_wrapped_for_streams) {
+TEST(infer_reply, is_wrapped_for_streams) {
   const std::string elements = "abc";
   const auto reply = [&] {
     return make_infer_reply(request(true), result_of(datatype::uint8, elements), any_size);

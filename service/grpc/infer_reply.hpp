@@ -16,7 +16,7 @@ namespace sluice::service {
 
 /// A message as the bytes that are sent, in order: pieces of it, and results that stay where they
 /// are.
-struct reply_message {
+struct outgoing_message {
   struct part {
     std::string text{};
     std::span<const std::byte> bytes{};  ///< after the text
@@ -31,12 +31,12 @@ struct reply_message {
 /// The message `ModelInferResponse` with the results of a run.
 /// @throws request_error the error of the run; `too_large` if the message has more than
 /// `most_bytes`; `internal` if an output has not the size of its shape
-[[nodiscard]] reply_message make_infer_reply(const infer_message& request, run_result result,
+[[nodiscard]] outgoing_message make_infer_reply(const infer_message& request, run_result result,
                                              std::uint64_t most_bytes);
 
 /// The message `ModelStreamInferResponse` with such a reply.
-[[nodiscard]] reply_message make_stream_reply(reply_message reply);
+[[nodiscard]] outgoing_message make_stream_reply(outgoing_message reply);
 /// The message `ModelStreamInferResponse` with an error of the request `id`.
-[[nodiscard]] reply_message make_stream_error(std::string_view id, std::string_view error);
+[[nodiscard]] outgoing_message make_stream_error(std::string_view id, std::string_view error);
 
 }  // namespace sluice::service

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/grpc/grpc_server.hpp"
+
+#include "service/grpc/call_status.hpp"
+#include "tests/service/front/scripted_backend.hpp"
+#include "tests/service/grpc/generic_client.hpp"
+#include "tests/service/grpc/wire_message.hpp"
+#include "tests/support/seed.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+namespace sluice::service {
+namespace {
+
+using std::chrono::milliseconds;
+using test::bytes;
+using test::generic_client;
+using test::inference_method;
+using test::number;
+using test::packed;
+using test::scripted_backend;
+using test::stream_request;
+using test::unary_request;
+
+const std::string infer_method = inference_method("ModelInfer");
+const std::string stream_method = inference_method("ModelStreamInfer");
+const std::string watch_method = "/grpc.health.v1.Health/Watch";
+constexpr milliseconds long_time{60'000};
+
+std::string tensor_fields(std::uint32_t field, const std::string& tensor) {
+  return bytes(field, bytes(1, "a") + bytes(2, "UINT8") +
+                          bytes(3, packed({static_cast<std::int64_t>(tensor.size())})));
+}
+
+std::string infer(const std::string& tensor, const std::string& id = "7",
+                  const std::string& more = "") {
+  return bytes(1, "m") + bytes(3, id) + more + tensor_fields(5, tensor) + bytes(7, tensor);
+}
+
+/// The reply of a backend that echoes such a request.
+std::string echoed(const std::string& tensor, const std::string& id = "7") {
+  return bytes(1, "m") + bytes(3, id) + tensor_fields(5, tensor) + bytes(6, tensor);
+}
+
+std::string error_in_stream(const std::string& text, const std::string& id) {
+  return bytes(1, text) + bytes(2, bytes(3, id));
+}
+
+grpc_options any_port() {
+  return {.port = 0};
+}
+
+/// A server with a client.
+struct served {
+  explicit served(scripted_backend::script act, const grpc_options& options = any_port())
+      : backend(std::move(act)), server(options, backend), client(server.port()) {}
+
+  scripted_backend backend;
+  grpc_server server;
+  generic_client client;
+};
+
+TEST(grpc_server, infers) {
+  served service(test::echo);
+  auto random = sluice::test::make_generator();
+  for (const std::size_t size : {0U, 1U, 4'000U, 5'000U, 100'000U, 5'000'000U}) {
+    std::string tensor(size, '\0');
+    for (auto& c : tensor) c = static_cast<char>(random());
+    unary_request request(service.client, infer_method, infer(tensor));
+    EXPECT_TRUE(request.wait().ok()) << request.wait().error_message();
+    EXPECT_TRUE(request.reply() == echoed(tensor)) << size;
+  }
+  service.backend.wait_until_free();
+}
+
+TEST(grpc_server, answers_numbers_with_numbers) {
+  served service(test::echo);
+  const auto shape = bytes(1, "a") + bytes(2, "INT8") + bytes(3, packed({2}));
+  const auto contents = bytes(5, bytes(2, packed({-3, 4})));
+  unary_request request(service.client, infer_method, bytes(1, "m") + bytes(5, shape + contents));
+  EXPECT_TRUE(request.wait().ok());
+  EXPECT_EQ(request.reply(), bytes(1, "m") + bytes(5, shape + contents));
+}
+
+TEST(grpc_server, answers_queries) {
+  served service(test::echo);
+  const auto ask = [&](const std::string& method, const std::string& message) {
+    unary_request request(service.client, method, message);
+    const auto status = request.wait();
+    return status.ok() ? request.reply() : std::to_string(status.error_code());
+  };
+  EXPECT_EQ(ask(inference_method("ServerLive"), ""), number(1, 1));
+  EXPECT_EQ(ask(inference_method("ServerReady"), ""), number(1, 1));
+  EXPECT_EQ(ask(inference_method("ModelReady"), bytes(1, "m")), number(1, 1));
+  EXPECT_EQ(ask(inference_method("ModelReady"), bytes(1, "x")), "");
+  EXPECT_EQ(ask(inference_method("ModelMetadata"), bytes(1, "m")),
+            bytes(1, "m") + bytes(2, "1") + bytes(3, "test"));
+  EXPECT_EQ(ask(inference_method("ModelMetadata"), bytes(1, "x")), "5");  // NOT_FOUND
+  EXPECT_EQ(ask(inference_method("ServerMetadata"), "").substr(0, 9), bytes(1, "sluiced"));
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), number(1, 1));
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", bytes(1, "inference.GRPCInferenceService")),
+            number(1, 1));
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", bytes(1, "x")), "5");
+  EXPECT_EQ(ask(inference_method("TraceSetting"), ""), "12");  // UNIMPLEMENTED
+  EXPECT_EQ(ask("/", ""), "12");
+  service.backend.is_server_ready = false;
+  EXPECT_EQ(ask(inference_method("ServerReady"), ""), "");
+  EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), number(1, 2));
+}
+
+TEST(grpc_server, refuses_what_is_no_request) {
+  auto options = any_port();
+  options.limits.message_bytes = 10'000;
+  options.limits.reply_bytes = 1'000;
+  served service(test::echo, options);
+  const auto code = [&](const std::string& message) {
+    unary_request request(service.client, infer_method, message);
+    return request.wait().error_code();
+  };
+  EXPECT_EQ(code("\xff"), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code(""), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code(infer(std::string(10'000, 'x'))), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(code(infer(std::string(1'000, 'x'))), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(code(infer("x", "7", test::parameter(4, "sequence_id", number(2, 3)))),
+            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(code(infer("x")), grpc::StatusCode::OK);
+  stream_request empty(service.client, infer_method);
+  empty.close();
+  EXPECT_EQ(empty.wait().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  service.backend.wait_until_free();
+}
+
+TEST(grpc_server, passes_errors_of_the_backend_on) {
+  auto status = request_status::internal;
+  served service([&](scripted_backend&, test::submitted request) {
+    request.done({.error = request_error(status, "gr\xc3\xbcn \xff")});
+  });
+  for (int i = 0; i <= static_cast<int>(request_status::deadline_exceeded); ++i) {
+    status = static_cast<request_status>(i);
+    unary_request request(service.client, infer_method, infer("x"));
+    EXPECT_EQ(request.wait().error_code(), grpc_status(status));
+    EXPECT_EQ(request.wait().error_message(), "gr\xc3\xbcn \xef\xbf\xbd");
+    const bool is_retried = status == request_status::resource_exhausted ||
+                            status == request_status::unavailable;
+    EXPECT_EQ(request.trailing("grpc-retry-pushback-ms"), is_retried ? "1000" : "");
+  }
+  service.backend.most_bytes = 10;
+  unary_request request(service.client, infer_method, infer("more than ten bytes"));
+  EXPECT_EQ(request.wait().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST(grpc_server, answers_results_of_other_threads) {
+  served service(test::hold);
+  unary_request request(service.client, infer_method, infer("abc"));
+  std::thread([&] {
+    auto held = service.backend.take_held();
+    EXPECT_EQ(held.run.model, "m");
+    held.done(test::echo_of(held));
+  }).join();
+  EXPECT_TRUE(request.wait().ok());
+  EXPECT_EQ(request.reply(), echoed("abc"));
+}
+
+TEST(grpc_server, cancels_runs_of_clients_that_hang_up) {
+  for (const bool answers : {true, false}) {
+    served service(test::hold);
+    service.backend.answers_cancelled = answers;
+    unary_request request(service.client, infer_method, infer("abc"));
+    auto held = service.backend.take_held();
+    request.cancel();
+    service.backend.wait_until_cancelled(held.number);
+    EXPECT_EQ(request.wait().error_code(), grpc::StatusCode::CANCELLED);
+    // A result that comes too late is dropped.
+    held.done(test::echo_of(held));
+    service.backend.wait_until_free();
+  }
+}
+
+TEST(grpc_server, takes_the_shortest_deadline) {
+  served service(test::hold);
+  const auto deadline_of = [&](std::optional<milliseconds> timeout, const std::string& more) {
+    unary_request request(service.client, infer_method, infer("a", "7", more), timeout);
+    auto held = service.backend.take_held();
+    const auto deadline = held.run.deadline;
+    held.done(test::echo_of(held));
+    EXPECT_TRUE(request.wait().ok());
+    return deadline ? std::optional(*deadline - std::chrono::steady_clock::now()) : std::nullopt;
+  };
+  const auto hour = test::parameter(4, "timeout", number(2, 3'600'000'000));
+  EXPECT_EQ(deadline_of({}, ""), std::nullopt);
+  EXPECT_GT(deadline_of({}, hour).value(), std::chrono::minutes(50));
+  const auto shortest = deadline_of(long_time, hour).value();
+  EXPECT_LE(shortest, 2 * long_time);  // gRPC rounds up
+  EXPECT_GT(shortest, milliseconds(0));
+  EXPECT_LE(deadline_of(std::chrono::hours(2), hour).value(), std::chrono::hours(1));
+}
+
+TEST(grpc_server, cancels_runs_at_the_deadline_of_the_call) {
+  served service(test::hold);
+  unary_request request(service.client, infer_method, infer("a"), milliseconds(100));
+  const auto held = service.backend.take_held();
+  service.backend.wait_until_cancelled(held.number);
+  EXPECT_EQ(request.wait().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+TEST(grpc_server, answers_a_stream_in_the_order_of_the_results) {
+  served service(test::hold);
+  stream_request stream(service.client, stream_method);
+  std::vector<test::submitted> held;
+  for (int i = 0; i < 5; ++i) {
+    stream.send(infer("tensor" + std::to_string(i), std::to_string(i)));
+    held.push_back(service.backend.take_held());
+  }
+  stream.send(bytes(3, "bad"));
+  EXPECT_EQ(stream.receive(), error_in_stream("request: model_name is missing", "bad"));
+  stream.close();
+  for (const std::size_t i : {3U, 0U, 4U, 1U}) {
+    held[i].done(test::echo_of(held[i]));
+    EXPECT_EQ(stream.receive(),
+              bytes(2, echoed("tensor" + std::to_string(i), std::to_string(i))));
+  }
+  held[2].done({.error = request_error(request_status::unavailable, "no worker")});
+  EXPECT_EQ(stream.receive(), error_in_stream("no worker", "2"));
+  EXPECT_EQ(stream.receive(), std::nullopt);
+  EXPECT_TRUE(stream.wait().ok());
+}
+
+TEST(grpc_server, answers_streams_at_once_and_with_long_replies) {
+  served service(test::echo);
+  stream_request stream(service.client, stream_method);
+  std::set<std::string> expected;
+  for (int i = 0; i < 20; ++i) {
+    const std::string tensor(static_cast<std::size_t>(i) * 20'000, static_cast<char>('a' + i));
+    stream.send(infer(tensor, std::to_string(i)));
+    expected.insert(bytes(2, echoed(tensor, std::to_string(i))));
+  }
+  stream.close();
+  std::set<std::string> replies;
+  while (auto reply = stream.receive()) replies.insert(std::move(*reply));
+  EXPECT_TRUE(replies == expected);
+  EXPECT_TRUE(stream.wait().ok());
+}
+
+TEST(grpc_server, reads_a_stream_only_while_few_requests_are_unanswered) {
+  auto options = any_port();
+  options.limits.requests_of_stream = 2;
+  served service(test::hold, options);
+  stream_request stream(service.client, stream_method);
+  for (int i = 0; i < 4; ++i) stream.send(infer("t", std::to_string(i)));
+  auto first = service.backend.take_held();
+  auto second = service.backend.take_held();
+  EXPECT_EQ(service.backend.submissions(), 2U);
+  second.done(test::echo_of(second));
+  EXPECT_EQ(stream.receive(), bytes(2, echoed("t", "1")));
+  auto third = service.backend.take_held();
+  EXPECT_EQ(service.backend.submissions(), 3U);
+  first.done(test::echo_of(first));
+  third.done(test::echo_of(third));
+  auto fourth = service.backend.take_held();
+  fourth.done(test::echo_of(fourth));
+  stream.close();
+  EXPECT_TRUE(stream.wait().ok());
+}
+
+TEST(grpc_server, cancels_the_runs_of_a_stream) {
+  served service(test::hold);
+  stream_request stream(service.client, stream_method);
+  stream.send(infer("a", "1"));
+  stream.send(infer("b", "2"));
+  const auto first = service.backend.take_held();
+  const auto second = service.backend.take_held();
+  stream.cancel();
+  service.backend.wait_until_cancelled(first.number);
+  service.backend.wait_until_cancelled(second.number);
+  EXPECT_EQ(stream.wait().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST(grpc_server, answers_what_is_in_flight_when_it_stops) {
+  served service(test::hold);
+  unary_request request(service.client, infer_method, infer("a"));
+  auto unary = service.backend.take_held();
+  stream_request stream(service.client, stream_method);
+  stream.send(infer("b", "2"));
+  auto streamed = service.backend.take_held();
+  stream_request idle(service.client, stream_method);
+  stream_request watch(service.client, watch_method);
+  watch.send("");
+  EXPECT_EQ(watch.receive(), number(1, 1));
+
+  std::thread stop([&] { service.server.stop(long_time); });
+  EXPECT_EQ(idle.wait().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(watch.wait().error_code(), grpc::StatusCode::UNAVAILABLE);
+  unary.done(test::echo_of(unary));
+  streamed.done(test::echo_of(streamed));
+  EXPECT_TRUE(request.wait().ok());
+  EXPECT_EQ(request.reply(), echoed("a"));
+  EXPECT_EQ(stream.receive(), bytes(2, echoed("b", "2")));
+  EXPECT_EQ(stream.wait().error_code(), grpc::StatusCode::UNAVAILABLE);
+  stop.join();
+  unary_request late(service.client, infer_method, infer("a"));
+  EXPECT_EQ(late.wait().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(grpc_server, cancels_what_is_in_flight_after_the_delay) {
+  for (const bool answers : {true, false}) {
+    served service(test::hold);
+    service.backend.answers_cancelled = answers;
+    unary_request request(service.client, infer_method, infer("a"));
+    auto unary = service.backend.take_held();
+    stream_request stream(service.client, stream_method);
+    stream.send(infer("b", "2"));
+    auto streamed = service.backend.take_held();
+    service.server.stop(milliseconds(0));
+    service.backend.wait_until_cancelled(unary.number);
+    service.backend.wait_until_cancelled(streamed.number);
+    EXPECT_FALSE(request.wait().ok());
+    EXPECT_FALSE(stream.wait().ok());
+    unary.done(test::echo_of(unary));
+    streamed.done(test::echo_of(streamed));
+  }
+}
+
+TEST(grpc_server, tells_watchers_of_changes) {
+  served service(test::echo);
+  stream_request watch(service.client, watch_method);
+  watch.send("");
+  watch.close();
+  EXPECT_EQ(watch.receive(), number(1, 1));
+  service.backend.is_server_ready = false;
+  service.server.check_health();
+  EXPECT_EQ(watch.receive(), number(1, 2));
+  service.backend.is_server_ready = true;
+  service.server.check_health();
+  EXPECT_EQ(watch.receive(), number(1, 1));
+  stream_request unknown(service.client, watch_method);
+  unknown.send(bytes(1, "x"));
+  EXPECT_EQ(unknown.receive(), number(1, 3));
+  stream_request malformed(service.client, watch_method);
+  malformed.send("\xff");
+  EXPECT_EQ(malformed.wait().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(grpc_server, cannot_listen_twice_on_a_port) {
+  served service(test::echo);
+  scripted_backend backend(test::echo);
+  EXPECT_THROW(grpc_server({.port = service.server.port()}, backend), std::runtime_error);
+}
+
+/// Answers requests at random times from threads of its own.
+class answering_threads {
+ public:
+  answering_threads(scripted_backend& backend, std::uint64_t seed) : backend_(backend) {
+    for (std::uint64_t i = 0; i < 2; ++i) threads_.emplace_back([this, seed, i] { run(seed + i); });
+  }
+  ~answering_threads() {
+    for (std::size_t i = 0; i < threads_.size(); ++i) backend_.hold({});
+    for (auto& thread : threads_) thread.join();
+  }
+
+ private:
+  void run(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    while (true) {
+      auto request = backend_.take_held();
+      if (!request.done) return;
+      if (random() % 4 == 0) std::this_thread::yield();
+      request.done(test::echo_of(request));
+    }
+  }
+
+  scripted_backend& backend_;
+  std::vector<std::thread> threads_{};
+};
+
+TEST(grpc_server, answers_each_call_once_whatever_happens) {
+  auto random = sluice::test::make_generator();
+  for (int round = 0; round < 20; ++round) {
+    auto service = std::make_unique<served>(test::hold);
+    service->backend.answers_cancelled = random() % 2 == 0;
+    std::optional<answering_threads> answers(std::in_place, service->backend, random());
+    std::vector<std::unique_ptr<unary_request>> requests;
+    std::vector<std::unique_ptr<stream_request>> streams;
+    std::thread stop;
+    const std::size_t stop_after = random() % 40;
+    const milliseconds delay(random() % 2 == 0 ? 0 : 20'000);
+    for (std::size_t i = 0; i < 40; ++i) {
+      if (i == stop_after) stop = std::thread([&] { service->server.stop(delay); });
+      if (random() % 3 == 0) {
+        streams.push_back(std::make_unique<stream_request>(service->client, stream_method));
+        for (std::uint64_t k = random() % 4; k > 0; --k) streams.back()->send(infer("t"));
+        if (random() % 2 == 0) streams.back()->close();
+      } else {
+        requests.push_back(
+            std::make_unique<unary_request>(service->client, infer_method, infer("t")));
+      }
+      if (!requests.empty() && random() % 4 == 0) requests[random() % requests.size()]->cancel();
+      if (!streams.empty() && random() % 6 == 0) streams[random() % streams.size()]->cancel();
+    }
+    for (auto& stream : streams) stream->close();
+    for (const auto& request : requests) {
+      const auto status = request->wait();
+      EXPECT_EQ(request->reply(), status.ok() ? echoed("t") : "");
+    }
+    for (const auto& stream : streams) (void)stream->wait();
+    stop.join();
+    requests.clear();
+    streams.clear();
+    answers.reset();
+    EXPECT_TRUE(service->backend.bytes() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::service
