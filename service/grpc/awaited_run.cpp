@@ -12,10 +12,9 @@ void awaited_run::submit(run_request request, std::unique_ptr<input_memory> inpu
   }
   model_backend::number number = 0;
   try {
-    number = backend_.submit(std::move(request), std::move(inputs),
-                             [run = shared_from_this()](run_result result) {
-                               run->deliver(std::move(result));
-                             });
+    number = backend_.submit(
+        std::move(request), std::move(inputs),
+        [run = shared_from_this()](run_result result) { run->deliver(std::move(result)); });
   } catch (...) {
     if (take_receiver()) throw;
     return;

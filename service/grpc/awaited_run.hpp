@@ -38,8 +38,8 @@ class delivery_count {
 /// returns true, whatever the order of the threads. It outlives the call while the backend has it.
 class awaited_run : public std::enable_shared_from_this<awaited_run> {
  public:
-  /// @param receive  gets the result on any thread; it must not throw or block. It is destroyed once
-  /// it has been called or the run is cancelled.
+  /// @param receive  gets the result on any thread; it must not throw or block. It is destroyed
+  /// once it has been called or the run is cancelled.
   awaited_run(model_backend& backend, std::shared_ptr<delivery_count> deliveries,
               std::function<void(run_result)> receive)
       : backend_(backend), deliveries_(std::move(deliveries)), receive_(std::move(receive)) {}
@@ -58,7 +58,7 @@ class awaited_run : public std::enable_shared_from_this<awaited_run> {
   model_backend& backend_;
   const std::shared_ptr<delivery_count> deliveries_;
   std::mutex mutex_{};
-  std::function<void(run_result)> receive_;       ///< guarded by mutex_
+  std::function<void(run_result)> receive_;        ///< guarded by mutex_
   std::optional<model_backend::number> number_{};  ///< guarded by mutex_
   bool is_cancelled_ = false;                      ///< guarded by mutex_
 };

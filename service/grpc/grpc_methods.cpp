@@ -42,8 +42,8 @@ class query_call final : public unary_call {
 class unknown_call final : public grpc::ServerGenericBidiReactor {
  public:
   explicit unknown_call(const std::string& method) {
-    Finish({grpc::StatusCode::UNIMPLEMENTED,
-            "the method " + quoted_name(method) + " is not served"});
+    Finish(
+        {grpc::StatusCode::UNIMPLEMENTED, "the method " + quoted_name(method) + " is not served"});
   }
   void OnDone() override { delete this; }
 };
@@ -138,9 +138,8 @@ constexpr std::array methods{
 
 grpc::ServerGenericBidiReactor* make_call(grpc_context& context,
                                           grpc::GenericCallbackServerContext& call) {
-  const auto found = std::find_if(methods.begin(), methods.end(), [&](const method& each) {
-    return each.path == call.method();
-  });
+  const auto found = std::find_if(methods.begin(), methods.end(),
+                                  [&](const method& each) { return each.path == call.method(); });
   if (found == methods.end()) return new unknown_call(call.method());
   return found->make(context, call);
 }

@@ -10,7 +10,7 @@ namespace sluice::service {
 
 /// Limits of what clients of gRPC may send and of what they are sent.
 struct grpc_limits {
-  std::size_t message_bytes = std::size_t{64} << 20U;  ///< of a request; RESOURCE_EXHAUSTED above
+  std::size_t message_bytes = std::size_t{64} << 20U;    ///< of a request; RESOURCE_EXHAUSTED above
   std::uint64_t reply_bytes = std::uint64_t{64} << 20U;  ///< RESOURCE_EXHAUSTED above
   /// Memory of connections, calls and messages. gRPC ends calls above.
   std::size_t memory_bytes = std::size_t{512} << 20U;

@@ -53,9 +53,8 @@ void infer_call::OnCancel() {
 void infer_call::receive(run_result result) noexcept {
   if (is_short(result)) return reply(std::move(result));
   try {
-    boost::asio::post(context_.senders, [this, result = std::move(result)]() mutable {
-      reply(std::move(result));
-    });
+    boost::asio::post(context_.senders,
+                      [this, result = std::move(result)]() mutable { reply(std::move(result)); });
   } catch (...) {
     finish(error_of(std::current_exception()));
   }

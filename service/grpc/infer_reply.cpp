@@ -59,21 +59,21 @@ std::uint64_t outgoing_message::size() const noexcept {
 }
 
 outgoing_message make_infer_reply(const infer_message& request, run_result result,
-                               std::uint64_t most_bytes) {
+                                  std::uint64_t most_bytes) {
   if (result.error) throw *std::move(result.error);
   const bool raw = is_raw(request.request, result);
   std::uint64_t bytes = 0;
   for (const auto& output : result.outputs) {
     if (tensor_bytes(output.shape, output.type) != output.bytes.size()) {
-      throw request_error(
-          request_status::internal,
-          "output " + quoted_name(output.name) + ": the size is not that of the shape");
+      throw request_error(request_status::internal, "output " + quoted_name(output.name) +
+                                                        ": the size is not that of the shape");
     }
     bytes += output.bytes.size();
   }
   if (!raw && bytes > most_contents_bytes) {
-    throw too_large("the outputs have more than 16 MiB, which is too much for contents: ask for "
-                    "raw outputs with binary_data_output");
+    throw too_large(
+        "the outputs have more than 16 MiB, which is too much for contents: ask for "
+        "raw outputs with binary_data_output");
   }
   outgoing_message reply;
   reply.memory = std::move(result.memory);

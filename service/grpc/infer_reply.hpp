@@ -32,7 +32,7 @@ struct outgoing_message {
 /// @throws request_error the error of the run; `too_large` if the message has more than
 /// `most_bytes`; `internal` if an output has not the size of its shape
 [[nodiscard]] outgoing_message make_infer_reply(const infer_message& request, run_result result,
-                                             std::uint64_t most_bytes);
+                                                std::uint64_t most_bytes);
 
 /// The message `ModelStreamInferResponse` with such a reply.
 [[nodiscard]] outgoing_message make_stream_reply(outgoing_message reply);

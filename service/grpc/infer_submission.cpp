@@ -26,8 +26,8 @@ infer_submission read_submission(wire_reader bytes, infer_message& message, mode
   parse_infer_message(bytes, message);
   const auto& request = message.request;
   deadline = deadline_of(request, now, deadline);
-  auto run = make_run(request, {.model = message.model, .version = message.version}, deadline,
-                      connection);
+  auto run =
+      make_run(request, {.model = message.model, .version = message.version}, deadline, connection);
   std::vector<std::uint64_t> sizes(request.inputs.size());
   std::transform(request.inputs.begin(), request.inputs.end(), sizes.begin(),
                  [](const request_input& input) { return input.bytes; });

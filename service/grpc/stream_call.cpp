@@ -76,10 +76,10 @@ void stream_call::receive_result(std::uint64_t run, const infer_message& message
   if (is_short(result)) return reply(message, std::move(result));
   try {
     auto self = std::static_pointer_cast<stream_call>(shared_from_this());
-    boost::asio::post(context_.senders, [self = std::move(self), message,
-                                         result = std::move(result)]() mutable {
-      self->reply(message, std::move(result));
-    });
+    boost::asio::post(context_.senders,
+                      [self = std::move(self), message, result = std::move(result)]() mutable {
+                        self->reply(message, std::move(result));
+                      });
   } catch (...) {
     answer_failure(message, std::current_exception());
   }

@@ -38,9 +38,9 @@ class stream_call final : public streaming_call {
   const std::optional<std::chrono::steady_clock::time_point> deadline_;
   const connection_numbers::holder connection_;
   std::mutex mutex_{};
-  runs runs_{};                ///< in flight; guarded by mutex_
-  std::uint64_t count_ = 0;    ///< guarded by mutex_
-  bool is_hung_up_ = false;    ///< guarded by mutex_
+  runs runs_{};              ///< in flight; guarded by mutex_
+  std::uint64_t count_ = 0;  ///< guarded by mutex_
+  bool is_hung_up_ = false;  ///< guarded by mutex_
 };
 
 }  // namespace sluice::service

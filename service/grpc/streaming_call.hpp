@@ -17,8 +17,8 @@ namespace sluice::service {
 
 /// A call with any number of requests, each of which is answered with one message, in any order.
 ///
-/// It ends once the client has sent its last request and all are answered, when the client hangs up,
-/// or when the server drains. It keeps itself alive until gRPC has done with it.
+/// It ends once the client has sent its last request and all are answered, when the client hangs
+/// up, or when the server drains. It keeps itself alive until gRPC has done with it.
 class streaming_call : public grpc::ServerGenericBidiReactor,
                        public std::enable_shared_from_this<streaming_call> {
  public:

@@ -25,7 +25,8 @@ class unary_call : public grpc::ServerGenericBidiReactor {
   /// now or later, on any thread.
   virtual void answer(wire_reader request) = 0;
 
-  /// Ends the call. The object may be gone when they return, unless gRPC calls one of its functions.
+  /// Ends the call. The object may be gone when they return, unless gRPC calls one of its
+  /// functions.
   ///@{
   void finish(const grpc::ByteBuffer& reply);
   void finish(const request_error& error);

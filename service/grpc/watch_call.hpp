@@ -31,8 +31,8 @@ class watch_call final : public streaming_call {
   grpc_context& context_;
   std::mutex mutex_{};
   std::optional<serving_status> last_{};  ///< that was sent; guarded by mutex_
-  bool is_open_ = false;  ///< whether the request was read; guarded by mutex_
-  bool is_over_ = false;  ///< guarded by mutex_
+  bool is_open_ = false;                  ///< whether the request was read; guarded by mutex_
+  bool is_over_ = false;                  ///< guarded by mutex_
 };
 
 }  // namespace sluice::service

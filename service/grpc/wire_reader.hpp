@@ -30,8 +30,8 @@ enum class wire_type : std::uint8_t {
 ///
 /// Each turn takes the value of the field. The pieces and the array that names them must outlive
 /// the reader. A copy of a reader is a place in the message to which one can return. All functions
-/// that read throw `request_error` `invalid_argument` if the bytes are no message; they read no byte
-/// beyond the end.
+/// that read throw `request_error` `invalid_argument` if the bytes are no message; they read no
+/// byte beyond the end.
 class wire_reader {
  public:
   wire_reader() = default;

@@ -144,8 +144,8 @@ TEST(grpc_server, passes_errors_of_the_backend_on) {
     unary_request request(service.client, infer_method, infer("x"));
     EXPECT_EQ(request.wait().error_code(), grpc_status(status));
     EXPECT_EQ(request.wait().error_message(), "gr\xc3\xbcn \xef\xbf\xbd");
-    const bool is_retried = status == request_status::resource_exhausted ||
-                            status == request_status::unavailable;
+    const bool is_retried =
+        status == request_status::resource_exhausted || status == request_status::unavailable;
     EXPECT_EQ(request.trailing("grpc-retry-pushback-ms"), is_retried ? "1000" : "");
   }
   service.backend.most_bytes = 10;
@@ -220,8 +220,7 @@ TEST(grpc_server, answers_a_stream_in_the_order_of_the_results) {
   stream.close();
   for (const std::size_t i : {3U, 0U, 4U, 1U}) {
     held[i].done(test::echo_of(held[i]));
-    EXPECT_EQ(stream.receive(),
-              bytes(2, echoed("tensor" + std::to_string(i), std::to_string(i))));
+    EXPECT_EQ(stream.receive(), bytes(2, echoed("tensor" + std::to_string(i), std::to_string(i))));
   }
   held[2].done({.error = request_error(request_status::unavailable, "no worker")});
   EXPECT_EQ(stream.receive(), error_in_stream("no worker", "2"));

@@ -88,13 +88,11 @@ TEST(infer_message, reads_raw_inputs_from_random_pieces) {
 }
 
 TEST(infer_message, reads_names_parameters_and_outputs) {
-  const auto message = parse(
-      request_with(bytes(2, "3") + bytes(3, "id-7") +
-                   parameter(4, "timeout", number(2, 1500)) +
-                   parameter(4, "priority", number(5, 2)) +
-                   parameter(4, "unknown", bytes(3, "text")) +
-                   parameter(4, "triton_enable_empty_final_response", number(1, 1)) +
-                   bytes(6, bytes(1, "y")) + bytes(6, bytes(1, "z")) + number(99, 5)));
+  const auto message = parse(request_with(
+      bytes(2, "3") + bytes(3, "id-7") + parameter(4, "timeout", number(2, 1500)) +
+      parameter(4, "priority", number(5, 2)) + parameter(4, "unknown", bytes(3, "text")) +
+      parameter(4, "triton_enable_empty_final_response", number(1, 1)) + bytes(6, bytes(1, "y")) +
+      bytes(6, bytes(1, "z")) + number(99, 5)));
   EXPECT_EQ(message.model, "m");
   EXPECT_EQ(message.version, "3");
   EXPECT_EQ(message.request.id, "id-7");
@@ -159,10 +157,10 @@ TEST(infer_message, reads_elements_of_all_types) {
 }
 
 TEST(infer_message, reads_elements_that_are_not_packed) {
-  EXPECT_EQ(tensors_of(with_contents("UINT8", 4,
-                                     number(4, 1) + bytes(4, "\x02\x03") + number(4, 255)))
-                .front(),
-            "\x01\x02\x03\xff");
+  EXPECT_EQ(
+      tensors_of(with_contents("UINT8", 4, number(4, 1) + bytes(4, "\x02\x03") + number(4, 255)))
+          .front(),
+      "\x01\x02\x03\xff");
   const auto one = test::memory_of<float>({2.5F});
   EXPECT_EQ(tensors_of(with_contents("FP32", 2, test::tag(6, 5) + one + bytes(6, one))).front(),
             one + one);

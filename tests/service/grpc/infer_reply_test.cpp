@@ -115,9 +115,8 @@ TEST(infer_reply, is_limited) {
 
 TEST(infer_reply, passes_errors_on) {
   expect_error(request_status::not_found, {"nothing"}, [] {
-    (void)make_infer_reply(request(true),
-                           {.error = request_error(request_status::not_found, "nothing")},
-                           any_size);
+    (void)make_infer_reply(
+        request(true), {.error = request_error(request_status::not_found, "nothing")}, any_size);
   });
   auto result = result_of(datatype::fp32, "");
   result.outputs.front().shape = {2};
@@ -131,20 +130,22 @@ TEST(infer_reply, is_wrapped_for_streams) {
     return make_infer_reply(request(true), result_of(datatype::uint8, elements), any_size);
   };
   EXPECT_EQ(text_of(make_stream_reply(reply())), bytes(2, text_of(reply())));
-  EXPECT_EQ(text_of(make_stream_error("7", "failed")), bytes(1, "failed") + bytes(2, bytes(3, "7")));
+  EXPECT_EQ(text_of(make_stream_error("7", "failed")),
+            bytes(1, "failed") + bytes(2, bytes(3, "7")));
   // Clients take an empty error for none.
   EXPECT_EQ(text_of(make_stream_error("", "")), bytes(1, "the request failed") + bytes(2, ""));
 }
 
 TEST(query_messages, describe_models_and_servers) {
-  EXPECT_EQ(model_metadata_message({.name = "m",
-                                    .versions = {"1", "2"},
-                                    .platform = "p",
-                                    .inputs = {{.name = "x", .type = datatype::fp16, .shape = {-1, 3}}},
-                                    .outputs = {{.name = "y", .type = datatype::boolean}}}),
-            bytes(1, "m") + bytes(2, "1") + bytes(2, "2") + bytes(3, "p") +
-                bytes(4, bytes(1, "x") + bytes(2, "FP16") + bytes(3, packed({-1, 3}))) +
-                bytes(5, bytes(1, "y") + bytes(2, "BOOL")));
+  EXPECT_EQ(
+      model_metadata_message({.name = "m",
+                              .versions = {"1", "2"},
+                              .platform = "p",
+                              .inputs = {{.name = "x", .type = datatype::fp16, .shape = {-1, 3}}},
+                              .outputs = {{.name = "y", .type = datatype::boolean}}}),
+      bytes(1, "m") + bytes(2, "1") + bytes(2, "2") + bytes(3, "p") +
+          bytes(4, bytes(1, "x") + bytes(2, "FP16") + bytes(3, packed({-1, 3}))) +
+          bytes(5, bytes(1, "y") + bytes(2, "BOOL")));
   constexpr std::array<std::string_view, 2> extensions{"a", "b"};
   EXPECT_EQ(server_metadata_message("s", "1.0", extensions),
             bytes(1, "s") + bytes(2, "1.0") + bytes(3, "a") + bytes(3, "b"));

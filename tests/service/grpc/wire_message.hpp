@@ -65,7 +65,8 @@ class pieces {
  public:
   pieces(std::string_view text, std::mt19937_64& random) {
     while (!text.empty()) {
-      const std::size_t most = random() % 4 == 0 ? text.size() : std::min<std::size_t>(5, text.size());
+      const std::size_t most =
+          random() % 4 == 0 ? text.size() : std::min<std::size_t>(5, text.size());
       const std::size_t count = random() % (most + 1);
       storage_.emplace_back(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(count));
       text.remove_prefix(count);

@@ -126,10 +126,9 @@ TEST(wire_reader, refuses_messages_that_are_cut) {
     const auto fields = random_fields(random, message);
     for (std::size_t length = 0; length < message.size(); ++length) {
       const pieces memory(std::string_view(message).substr(0, length), random);
-      const bool is_whole = length == 0 || std::any_of(fields.begin(), fields.end(),
-                                                       [&](const auto& field) {
-                                                         return field.end == length;
-                                                       });
+      const bool is_whole =
+          length == 0 || std::any_of(fields.begin(), fields.end(),
+                                     [&](const auto& field) { return field.end == length; });
       if (is_whole) {
         EXPECT_NO_THROW((void)skip_all(wire_reader(memory.spans())));
       } else {
@@ -171,8 +170,8 @@ TEST(wire_reader, reads_the_largest_numbers_and_refuses_larger_ones) {
 TEST(wire_reader, refuses_tags_that_are_none) {
   expect_malformed(std::string_view("\x00", 1), "tag");  // field 0
   expect_malformed("\x02", "tag");
-  expect_malformed("\x0e", "tag");                        // type 6
-  expect_malformed("\x0f", "tag");                        // type 7
+  expect_malformed("\x0e", "tag");  // type 6
+  expect_malformed("\x0f", "tag");  // type 7
   expect_malformed(test::varint(std::uint64_t{1} << 32U) + '\x01', "tag");
   expect_malformed("\x0c", "group");  // an end without a beginning
 }

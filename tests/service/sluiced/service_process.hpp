@@ -24,7 +24,7 @@ class service_process {
   explicit service_process(std::vector<std::string> arguments) {
     std::array<int, 2> output{};
     if (::pipe(output.data()) != 0) throw std::runtime_error("no pipe");
-    arguments.insert(arguments.begin(), {path(), "--http", "127.0.0.1:0"});
+    arguments.insert(arguments.begin(), {path(), "--http", "127.0.0.1:0", "--grpc", "off"});
     std::vector<char*> pointers;
     for (auto& each : arguments) pointers.push_back(each.data());
     pointers.push_back(nullptr);
