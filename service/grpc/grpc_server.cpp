@@ -23,17 +23,6 @@ namespace {
 
 constexpr std::chrono::seconds health_interval{1};
 
-class generic_service final : public grpc::CallbackGenericService {
- public:
-  explicit generic_service(grpc_context& context) : context_(context) {}
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* call) override {
-    return make_call(context_, *call);
-  }
-
- private:
-  grpc_context& context_;
-};
-
 [[nodiscard]] int milliseconds_of(std::chrono::milliseconds time) noexcept {
   return static_cast<int>(time.count());
 }
@@ -71,9 +60,9 @@ void set_deadlines(grpc::ServerBuilder& builder, const grpc_deadlines& deadlines
 
 }  // namespace
 
-struct grpc_server::state {
+struct grpc_server::state final : grpc::CallbackGenericService {
   state(grpc_options options, model_backend& backend)
-      : context{.options = std::move(options), .backend = backend}, service(context) {
+      : context{.options = std::move(options), .backend = backend} {
     grpc::ServerBuilder builder;
     int bound = 0;
     builder.AddListeningPort(address_of(context.options), grpc::InsecureServerCredentials(),
@@ -82,13 +71,17 @@ struct grpc_server::state {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     set_limits(builder, context.options.limits);
     set_deadlines(builder, context.options.deadlines);
-    builder.RegisterCallbackGenericService(&service);
+    builder.RegisterCallbackGenericService(this);
     server = builder.BuildAndStart();
     if (!server || bound == 0) {
       throw std::runtime_error("the gRPC server cannot listen on " + address_of(context.options));
     }
     port = static_cast<std::uint16_t>(bound);
     health = std::thread([this] { watch_health(); });
+  }
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* call) override {
+    return make_call(context, *call);
   }
 
   void watch_health() {
@@ -125,7 +118,6 @@ struct grpc_server::state {
   }
 
   grpc_context context;
-  generic_service service;
   std::unique_ptr<grpc::Server> server{};
   std::uint16_t port = 0;
   std::thread health{};
