@@ -29,12 +29,24 @@ constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
   return unknown;
 }
 
+/// The memory of a control group that holds contents of files, which the kernel drops on demand.
+[[nodiscard]] std::uint64_t file_cache_of_group() {
+  std::uint64_t bytes = 0;
+  std::ifstream file("/sys/fs/cgroup/memory.stat");
+  std::string name;
+  for (std::uint64_t value = 0; file >> name >> value;) {
+    if (name == "active_file" || name == "inactive_file") bytes += value;
+  }
+  return bytes;
+}
+
 /// Within a container, the files of the root are those of its control group (version 2).
 [[nodiscard]] std::uint64_t left_in_group() {
   const auto limit = number_in("/sys/fs/cgroup/memory.max");
   const auto used = number_in("/sys/fs/cgroup/memory.current");
   if (!limit || !used) return unknown;
-  return *limit - std::min(*limit, *used);
+  const auto held = *used - std::min(*used, file_cache_of_group());
+  return *limit - std::min(*limit, held);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ void check_nodes(const model& source) {
   try {
     auto source = model::open(loaded.order.path);
     check_nodes(source);
+    loaded.warm_ups = make_warm_ups(loaded.order.warm_ups);
     loaded.source = std::make_shared<model>(std::move(source));
   } catch (const std::exception& e) {
     loaded.problem = e.what();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "service/base/wake_event.hpp"
-#include "service/worker/warm_up_order.hpp"
+#include "service/worker/warm_up.hpp"
 
 #include <sluice/operations/models.hpp>
 
@@ -32,6 +32,7 @@ struct load_order {
 struct loaded_model {
   load_order order{};
   std::shared_ptr<const model_source> source{};
+  std::vector<prepared_warm_up> warm_ups{};
   std::string problem{};  ///< instead of a source
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "service/base/wake_event.hpp"
-#include "service/worker/warm_up_order.hpp"
+#include "service/worker/warm_up.hpp"
 #include "service/worker/worker_models.hpp"
 
 #include <sluice/runtime/error.hpp>
@@ -36,15 +36,18 @@ class warm_up_runs {
       : models_(models), wake_(std::move(wake)) {}
 
   /// Adds a model. `answer` is for the front after the runs.
-  void add(std::uint32_t handle, nlohmann::json answer, std::vector<warm_up_order> orders);
-  /// Goes on with the runs. Returns the models whose warm-ups have ended.
+  void add(std::uint32_t handle, nlohmann::json answer, std::vector<prepared_warm_up> warm_ups);
+  /// Drops the warm-ups of a model, which has no outcome then.
+  void remove(std::uint32_t handle);
+  /// Goes on with the runs. A run for which memory is short counts as done. Returns the models
+  /// whose warm-ups have ended.
   [[nodiscard]] std::vector<outcome> take();
 
  private:
   struct job {
     outcome result{};
-    std::vector<warm_up_order> orders{};
-    std::size_t order = 0;    // the current one
+    std::vector<prepared_warm_up> warm_ups{};
+    std::size_t current = 0;
     std::uint64_t begun = 0;  // of its runs
   };
   /// The end of the current run, noted by any thread.
@@ -61,6 +64,7 @@ class warm_up_runs {
   const std::shared_ptr<wake_event> wake_;
   const std::shared_ptr<run_end> end_ = std::make_shared<run_end>();
   bool is_running_ = false;
+  bool is_dropped_ = false;  // the model of the run has been removed
   std::deque<job> jobs_;
 };
 

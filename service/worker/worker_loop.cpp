@@ -114,20 +114,42 @@ bool worker_loop::take_orders() {
 }
 
 void worker_loop::obey(const nlohmann::json& order) {
-  if (order.contains("load")) return loader_.add(order_of(order));
+  if (order.contains("load")) {
+    load_orders_.push_back(order_of(order));
+    return load_next();
+  }
   if (order.contains("unload")) {
     // The requests that the front has sent before this order.
     while (take_requests()) {
     }
-    return models_.remove(order.at("unload").get<std::uint32_t>());
+    const auto handle = order.at("unload").get<std::uint32_t>();
+    models_.remove(handle);
+    warm_ups_.remove(handle);
+    std::erase_if(load_orders_, [handle](const auto& each) { return each.handle == handle; });
+    if (loading_ == handle) end_load();
+    return;
   }
   if (order.contains("check")) return check_.start(order.at("check").get<std::uint64_t>());
   throw std::runtime_error("the front has sent no order: " + order.dump());
 }
 
+void worker_loop::load_next() {
+  if (loading_ || load_orders_.empty()) return;
+  loading_ = load_orders_.front().handle;
+  loader_.add(std::move(load_orders_.front()));
+  load_orders_.pop_front();
+}
+
+void worker_loop::end_load() {
+  loading_.reset();
+  load_next();
+}
+
 void worker_loop::serve(loaded_model&& loaded) {
   const auto handle = loaded.order.handle;
-  auto warm_ups = std::move(loaded.order.warm_ups);
+  // The front has unloaded it while it was read.
+  if (loading_ != handle) return;
+  auto warm_ups = std::move(loaded.warm_ups);
   auto message = models_.add(std::move(loaded));
   if (message.contains("loaded") && !warm_ups.empty()) {
     warm_ups_.add(handle, std::move(message), std::move(warm_ups));
@@ -141,12 +163,15 @@ void worker_loop::send(const nlohmann::json& message) {
 }
 
 void worker_loop::answer(std::uint32_t handle, const nlohmann::json& message) {
+  // Then the problem is not that of the model.
+  if (service_->device().lost()) throw std::runtime_error("the device is lost");
   try {
     send(message);
   } catch (const std::length_error&) {
     models_.remove(handle);
     send({{"refused", handle}, {"problem", "its declarations are too long"}});
   }
+  end_load();
 }
 
 void worker_loop::sleep() {

@@ -16,7 +16,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sluice::service {
@@ -30,7 +32,7 @@ namespace sluice::service {
 ///      "warm_ups": [{"name": "one", "count": 1, "inputs": [
 ///          {"name": "x", "datatype": "FP32", "shape": [1, 3], "random": false}]}]}
 ///     {"loaded": 7, "inputs": [...], "outputs": [...]} or {"refused": 7, "problem": "..."}
-///     {"unload": 7}
+///     {"unload": 7}   a model that has no answer yet gets none
 ///     {"check": 3}    the device computes; answered with {"checked": 3} once it has
 class worker_loop {
  public:
@@ -50,8 +52,14 @@ class worker_loop {
   [[nodiscard]] bool take_requests();
   [[nodiscard]] bool take_orders();
   void obey(const nlohmann::json& order);
+  /// Models are loaded one after the other, so that the front knows which one a worker was loading
+  /// at its death.
+  ///@{
+  void load_next();
   void serve(loaded_model&& loaded);
   void answer(std::uint32_t handle, const nlohmann::json& message);
+  void end_load();
+  ///@}
   void send(const nlohmann::json& message);
   void sleep();
 
@@ -66,6 +74,8 @@ class worker_loop {
   bool has_unsent_answers_ = false;
   worker_lanes lanes_;
   worker_models models_;
+  std::deque<load_order> load_orders_;
+  std::optional<std::uint32_t> loading_;
   model_loader loader_;
   warm_up_runs warm_ups_{models_, wake_};
   device_check check_{service_, wake_};

@@ -170,8 +170,9 @@ void worker_models::warm_up(std::uint32_t handle, std::map<std::string, run_inpu
       const error shown(why->code(), client_error(*why, model.get()).what());
       done(&shown);
     };
+    run_model run{.name = table_name(handle), .inputs = std::move(inputs)};
     table_.run(std::make_unique<warm_up_request>(lanes_, found->second.lanes, finish),
-               {.name = table_name(handle), .inputs = std::move(inputs)});
+               std::move(run));
   });
   if (failure) done(&*failure);
 }
