@@ -57,9 +57,9 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   enum class state : std::uint8_t {
     head,        ///< reads the head of a request, or waits for one
     inviting,    ///< writes 100 Continue
-    body,        ///< reads the body of an infer request
+    body,        ///< reads the body of a request
     parsing,     ///< another thread parses
-    running,     ///< the backend runs the model
+    running,     ///< the backend runs, loads or unloads the model
     composing,   ///< another thread writes the JSON text of the reply
     discarding,  ///< reads the rest of a body whose request is answered already
     writing,     ///< writes the reply
@@ -86,10 +86,13 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   [[nodiscard]] bool read_head();
   void begin_request(const request_head& head);
   [[nodiscard]] bool read_body();
+  [[nodiscard]] bool read_text();
   [[nodiscard]] bool discard_body();
   void run_aside(state meanwhile, std::function<void()> work, std::function<void()> then);
   void finish_aside(const std::exception_ptr& failure, const std::function<void()>& then);
   void submit();
+  void answer_repository_request();
+  [[nodiscard]] std::shared_ptr<pending_run> begin_run();
   void on_result(std::uint64_t run, run_result result);
   void reply_with(http_reply reply);
   void reply_with_failure(const std::exception_ptr& failure);
@@ -119,6 +122,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   std::optional<clock::time_point> deadline_{};
   request_body body_{};
   inference_reader reader_;
+  std::string text_{};  ///< the body of a request that is not an infer request
 
   // The run.
   std::uint64_t runs_ = 0;  ///< of the connection so far

@@ -3,7 +3,9 @@
 
 #include "service/protocol/datatype.hpp"
 #include "service/protocol/model_metadata.hpp"
+#include "service/protocol/repository_entry.hpp"
 #include "service/protocol/request_error.hpp"
+#include "service/repository/model_config.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -65,6 +67,9 @@ struct run_request {
   std::uint64_t connection = 0;  ///< for fairness and hang-ups; no number is used again
 };
 
+/// Called once with the outcome of a request to load or unload a model: nothing, or why it failed.
+using load_answer = std::function<void(std::optional<request_error>)>;
+
 /// What the front needs of models and workers. The functions are called by threads of the front.
 class model_backend {
  public:
@@ -82,6 +87,20 @@ class model_backend {
   /// reason if it is not served
   [[nodiscard]] virtual model_metadata describe(std::string_view model,
                                                 std::string_view version) const = 0;
+  /// The config of a model with its defaults, its name, and the inputs and outputs of the version.
+  /// @throws request_error as `describe`
+  [[nodiscard]] virtual model_config configuration(std::string_view model,
+                                                   std::string_view version) const = 0;
+  /// The versions of all models, served or not, in ascending order.
+  [[nodiscard]] virtual std::vector<repository_entry> index() const = 0;
+  /// Loads a model as the repository has it now, also if it was unloaded. `done` is called once all
+  /// workers serve it, on any thread, perhaps before this function returns; or with `not_found`,
+  /// `invalid_argument` if it cannot be loaded, `deadline_exceeded` if that takes too long,
+  /// `resource_exhausted` or `unavailable`. `done` must not throw or block.
+  virtual void load(std::string model, load_answer done) = 0;
+  /// Serves a model no more until it is loaded by request. Runs that were submitted before are
+  /// answered. Calls `done` as `load` does, with `not_found` if there is no such model.
+  virtual void unload(std::string model, load_answer done) = 0;
   /// Memory for inputs of these sizes in bytes.
   /// @throws request_error `too_large` or `resource_exhausted`
   [[nodiscard]] virtual std::unique_ptr<input_memory> allocate(

@@ -9,6 +9,8 @@
 namespace sluice::service {
 namespace {
 
+constexpr const char* unloaded_problem = "it was unloaded by request";
+
 [[nodiscard]] std::unordered_map<std::string, std::uint32_t> number_names(
     const std::vector<tensor_metadata>& tensors) {
   std::unordered_map<std::string, std::uint32_t> numbers;
@@ -43,6 +45,18 @@ namespace {
   return {};
 }
 
+/// Tensors of a model as its config has them, without the batch axis.
+[[nodiscard]] std::vector<config_tensor> config_tensors(const std::vector<tensor_metadata>& tensors,
+                                                        bool has_batch_axis) {
+  std::vector<config_tensor> all;
+  for (const auto& tensor : tensors) {
+    auto dims = tensor.shape;
+    if (has_batch_axis && !dims.empty()) dims.erase(dims.begin());
+    all.push_back({.name = tensor.name, .type = tensor.type, .dims = std::move(dims)});
+  }
+  return all;
+}
+
 [[noreturn]] void refuse_unknown(std::string_view model, std::string_view version) {
   throw request_error(request_status::not_found, "there is no " + displayed(model, version));
 }
@@ -57,15 +71,15 @@ namespace {
 }  // namespace
 
 void model_catalog::load(const version_of_model& version, const repository_news& news,
-                         orders& given) {
+                         orders& due) {
   const auto& config = *news.index->models.at(version.model).config;
   const auto& file = news.files.at({version.model, version.version});
   auto& state = models_[version.model].versions[version.version];
   state.is_leaving = false;
-  if (state.loading) given.unloads.push_back(state.loading->handle);
+  if (state.loading) due.unloads.push_back(state.loading->handle);
   state.loading = nullptr;
-  if (!file.descriptor) {
-    state.problem = file.problem;
+  if (unloaded_.contains(version.model) || !file.descriptor) {
+    state.problem = file.descriptor ? unloaded_problem : file.problem;
     return;
   }
   state.loading = std::make_shared<loaded_version>();
@@ -74,15 +88,28 @@ void model_catalog::load(const version_of_model& version, const repository_news&
   state.loading->version = version.version;
   state.loading->config = config;
   state.loading->file = file.descriptor;
-  given.loads.push_back(state.loading);
+  due.loads.push_back(state.loading);
 }
 
-model_catalog::orders model_catalog::apply(const repository_news& news) {
-  orders given;
+void model_catalog::load_missing(const std::string& name, const repository_news& news,
+                                 orders& due) {
+  const auto indexed = news.index->models.find(name);
+  if (indexed == news.index->models.end()) return;
+  for (const auto version : served_versions(indexed->second)) {
+    const auto& state = models_[name].versions[version];
+    const bool is_served = state.served && state.problem.empty();
+    if (!is_served && !state.loading) load({name, version}, news, due);
+  }
+}
+
+model_catalog::orders model_catalog::apply(const repository_news& news,
+                                           const std::vector<std::string>& requested) {
+  orders due;
   const auto& changes = news.changes;
   const auto& index = *news.index;
-  for (const auto& each : changes.loads) load(each, news, given);
-  for (const auto& each : changes.replaces) load(each, news, given);
+  for (const auto& name : requested) unloaded_.erase(name);
+  for (const auto& each : changes.loads) load(each, news, due);
+  for (const auto& each : changes.replaces) load(each, news, due);
   for (const auto& each : changes.unloads) {
     const auto model = models_.find(each.model);
     if (model == models_.end()) continue;
@@ -90,17 +117,20 @@ model_catalog::orders model_catalog::apply(const repository_news& news) {
     if (state == model->second.versions.end()) continue;
     state->second.is_leaving = true;
     if (auto content = std::exchange(state->second.loading, nullptr)) {
-      given.unloads.push_back(content->handle);
+      due.unloads.push_back(content->handle);
     }
     if (!index.models.contains(each.model)) {
-      if (state->second.served) given.unloads.push_back(state->second.served->handle);
+      if (state->second.served) due.unloads.push_back(state->second.served->handle);
       model->second.versions.erase(state);
       if (model->second.versions.empty()) models_.erase(model);
+    } else if (unloaded_.contains(each.model)) {
+      model->second.versions.erase(state);
     } else {
       const auto ended = end_leaving(model->second);
-      given.unloads.insert(given.unloads.end(), ended.begin(), ended.end());
+      due.unloads.insert(due.unloads.end(), ended.begin(), ended.end());
     }
   }
+  for (const auto& name : requested) load_missing(name, news, due);
   for (const auto& [name, indexed] : index.models) {
     const auto model = models_.find(name);
     const bool is_required = indexed.config && indexed.config->is_required;
@@ -108,7 +138,23 @@ model_catalog::orders model_catalog::apply(const repository_news& news) {
     models_[name].is_required = is_required;
   }
   for (const auto& name : changes.problems) take_problem(name, index);
-  return given;
+  return due;
+}
+
+std::vector<std::uint32_t> model_catalog::unload(const std::string& name) {
+  const auto found = models_.find(name);
+  if (found == models_.end()) refuse_unknown(name, {});
+  unloaded_.insert(name);
+  std::vector<std::uint32_t> ended;
+  for (auto& [version, state] : found->second.versions) {
+    for (auto* const content : {&state.served, &state.loading}) {
+      if (*content) ended.push_back((*content)->handle);
+      *content = nullptr;
+    }
+    state.problem = unloaded_problem;
+  }
+  std::erase_if(found->second.versions, [](const auto& each) { return each.second.is_leaving; });
+  return ended;
 }
 
 void model_catalog::take_problem(const std::string& name, const model_index& index) {
@@ -247,6 +293,43 @@ model_metadata model_catalog::describe(std::string_view name, std::string_view v
     if (state.served) metadata.versions.push_back(std::to_string(number));
   }
   return metadata;
+}
+
+model_config model_catalog::configuration(std::string_view name, std::string_view version) const {
+  const auto content = find(name, version);
+  auto config = content->config;
+  config.name = content->model;
+  config.inputs = config_tensors(content->inputs, config.max_batch_size > 0);
+  config.outputs = config_tensors(content->outputs, config.max_batch_size > 0);
+  return config;
+}
+
+std::vector<repository_entry> model_catalog::index() const {
+  std::vector<repository_entry> entries;
+  for (const auto& [name, model] : models_) {
+    if (model.versions.empty()) entries.push_back({.model = name, .reason = model.problem});
+    for (const auto& [version, state] : model.versions) {
+      entries.push_back({.model = name, .version = std::to_string(version)});
+      auto& entry = entries.back();
+      entry.state = state.served    ? serving_state::ready
+                    : state.loading ? serving_state::loading
+                                    : serving_state::unavailable;
+      if (entry.state == serving_state::unavailable) entry.reason = state.problem;
+    }
+  }
+  return entries;
+}
+
+std::optional<std::string> model_catalog::load_problem(const std::string& name) const {
+  const auto found = models_.find(name);
+  if (found == models_.end()) return "it is not in the repository any more";
+  std::string problem = found->second.problem;
+  for (const auto& [version, state] : found->second.versions) {
+    if (state.loading) return std::nullopt;
+    if (!problem.empty() || state.is_leaving || state.problem.empty()) continue;
+    problem = "version " + std::to_string(version) + ": " + state.problem;
+  }
+  return problem;
 }
 
 bool model_catalog::is_ready() const {

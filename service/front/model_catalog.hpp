@@ -4,6 +4,7 @@
 #include "service/base/file_descriptor.hpp"
 #include "service/front/repository_poller.hpp"
 #include "service/protocol/model_metadata.hpp"
+#include "service/protocol/repository_entry.hpp"
 #include "service/repository/model_index.hpp"
 #include "service/repository/repository_watch.hpp"
 
@@ -12,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,8 +39,9 @@ struct loaded_version {
 ///
 /// A version is served once the workers have loaded it. A new content of a version is loaded beside
 /// the one that is served, and takes its place then. A version that is not wanted any more is
-/// served until the new versions of its model are, or for ever if none of them can be loaded. Not
-/// thread-safe.
+/// served until the new versions of its model are, or for ever if none of them can be loaded. A
+/// model that is unloaded by request is not served, whatever the repository has, until it is
+/// requested. Not thread-safe.
 class model_catalog {
  public:
   /// What the workers have to do.
@@ -48,7 +51,13 @@ class model_catalog {
   };
 
   /// Takes over changes of the repository.
-  [[nodiscard]] orders apply(const repository_news& news);
+  /// @param requested  models that are to be loaded if they are not, or were refused; `news` has
+  /// their files
+  [[nodiscard]] orders apply(const repository_news& news,
+                             const std::vector<std::string>& requested = {});
+  /// Ends all versions of a model. Returns their contents.
+  /// @throws request_error `not_found` if there is no such model
+  [[nodiscard]] std::vector<std::uint32_t> unload(const std::string& model);
   /// The workers have loaded a content. It is refused if its inputs and outputs are not those of
   /// its config. Returns the contents that are to be unloaded because of it.
   [[nodiscard]] std::vector<std::uint32_t> note_loaded(std::uint32_t handle,
@@ -74,7 +83,16 @@ class model_catalog {
   [[nodiscard]] std::shared_ptr<const loaded_version> find(std::string_view model,
                                                            std::string_view version) const;
   /// @throws request_error as `find`
+  ///@{
   [[nodiscard]] model_metadata describe(std::string_view model, std::string_view version) const;
+  /// The config with its name, and the inputs and outputs of the content.
+  [[nodiscard]] model_config configuration(std::string_view model, std::string_view version) const;
+  ///@}
+  /// All versions of all models.
+  [[nodiscard]] std::vector<repository_entry> index() const;
+  /// Why a model, or one of its versions, cannot be served as the repository has it; empty if it
+  /// is. Nothing while it is being loaded.
+  [[nodiscard]] std::optional<std::string> load_problem(const std::string& model) const;
   /// Whether all models that are required are served, and no content has yet to be loaded for the
   /// first time.
   [[nodiscard]] bool is_ready() const;
@@ -92,7 +110,8 @@ class model_catalog {
     bool is_required = false;
   };
 
-  void load(const version_of_model& version, const repository_news& news, orders& given);
+  void load(const version_of_model& version, const repository_news& news, orders& due);
+  void load_missing(const std::string& model, const repository_news& news, orders& due);
   void take_problem(const std::string& model, const model_index& index);
   /// The model and the version whose content has this handle.
   [[nodiscard]] std::pair<model_state*, version_state*> find_content(std::uint32_t handle);
@@ -101,6 +120,7 @@ class model_catalog {
   [[nodiscard]] static std::vector<std::uint32_t> end_leaving(model_state& model);
 
   std::map<std::string, model_state, std::less<>> models_;
+  std::set<std::string, std::less<>> unloaded_;  ///< by request; also models that are gone
   std::uint32_t next_handle_ = 1;
 };
 

@@ -2,6 +2,7 @@
 #include "service/front/queries.hpp"
 
 #include "service/protocol/reply_json.hpp"
+#include "service/repository/config_json.hpp"
 
 #include <sluice/version.hpp>
 
@@ -12,7 +13,8 @@
 namespace sluice::service {
 
 http_reply answer_query(const route& query, const model_backend& backend) {
-  constexpr std::array<std::string_view, 1> extensions{"binary_tensor_data"};
+  constexpr std::array<std::string_view, 3> extensions{"binary_tensor_data", "model_configuration",
+                                                       "model_repository"};
   switch (query.target) {
     case endpoint::server_metadata:
       return {.json = server_metadata_json("sluiced", sluice::version, extensions)};
@@ -28,7 +30,12 @@ http_reply answer_query(const route& query, const model_backend& backend) {
     case endpoint::model_ready:
       (void)backend.describe(query.model, query.version);
       return {.json = R"({"ready":true})"};
+    case endpoint::model_config:
+      return {.json = config_json(backend.configuration(query.model, query.version))};
     case endpoint::infer:
+    case endpoint::repository_index:
+    case endpoint::model_load:
+    case endpoint::model_unload:
       break;
   }
   return make_error_reply(404, "there is no such path");

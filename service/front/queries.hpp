@@ -7,7 +7,8 @@
 
 namespace sluice::service {
 
-/// Answers a request about the server or a model: metadata, liveness and readiness.
+/// Answers a request without a body about the server or a model: metadata, config, liveness and
+/// readiness.
 /// @throws request_error what the backend's `describe` throws, `unavailable` if the server is not
 /// ready
 [[nodiscard]] http_reply answer_query(const route& query, const model_backend& backend);

@@ -18,6 +18,12 @@
 
 namespace sluice::service {
 
+/// A model that is to be looked at now.
+struct repository_look {
+  std::uint64_t number = 0;  ///< of the request
+  std::string model{};
+};
+
 /// Changes of a repository, with the files that are to be loaded.
 struct repository_news {
   struct model_file {
@@ -27,7 +33,10 @@ struct repository_news {
 
   repository_changes changes{};
   std::shared_ptr<const model_index> index{};
-  std::map<std::pair<std::string, std::uint64_t>, model_file> files{};  ///< by model and version
+  /// By model and version: those that have changed, and all versions of the models in `looks`.
+  std::map<std::pair<std::string, std::uint64_t>, model_file> files{};
+  std::vector<repository_look> looks{};  ///< which were asked for before the repository was read
+  std::string problem{};                 ///< why the repository could not be read for them
 };
 
 /// Reads a repository on a thread of its own, because a disk may stall.
@@ -43,18 +52,24 @@ class repository_poller {
   /// Waits for the disk if the thread does.
   ~repository_poller();
 
+  /// Has the repository read now, where changes of this model count at once. The news tells. Any
+  /// thread may call it.
+  void look_at(repository_look look);
   /// The news since the last call, the oldest first. Any thread may call it.
   [[nodiscard]] std::vector<repository_news> take();
 
  private:
-  void poll();
+  void poll(std::vector<repository_look> looks);
+  void open(const version_of_model& version, repository_news& news) const;
+  void publish(repository_news news);
   void run(std::chrono::milliseconds interval) noexcept;
 
   repository_watch watch_;
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::condition_variable closed_;
+  std::condition_variable changed_;
   bool is_closed_ = false;
+  std::vector<repository_look> looks_;
   std::vector<repository_news> news_;
   std::thread thread_;
 };

@@ -50,18 +50,33 @@ constexpr std::size_t most_parts = 6;  // v2/models/NAME/versions/VERSION/infer
   if (parts.empty()) return endpoint::model_metadata;
   if (parts.size() == 1 && parts[0] == "ready") return endpoint::model_ready;
   if (parts.size() == 1 && parts[0] == "infer") return endpoint::infer;
+  if (parts.size() == 1 && parts[0] == "config") return endpoint::model_config;
+  refuse_path();
+}
+
+/// The route below /v2/repository.
+[[nodiscard]] route repository_route(std::span<const std::string_view> parts) {
+  if (parts.size() == 1 && parts[0] == "index") return {.target = endpoint::repository_index};
+  if (parts.size() != 3 || parts[0] != "models") refuse_path();
+  if (parts[2] == "load") return {.target = endpoint::model_load, .model = decode(parts[1])};
+  if (parts[2] == "unload") return {.target = endpoint::model_unload, .model = decode(parts[1])};
   refuse_path();
 }
 
 }  // namespace
 
+bool takes_body(endpoint target) noexcept {
+  return target == endpoint::infer || target == endpoint::repository_index ||
+         target == endpoint::model_load || target == endpoint::model_unload;
+}
+
 std::string_view allowed_methods(endpoint target) noexcept {
-  return target == endpoint::infer ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+  return takes_body(target) ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
 }
 
 bool allows(endpoint target, http_method method) noexcept {
   if (method == http_method::options) return true;
-  if (target == endpoint::infer) return method == http_method::post;
+  if (takes_body(target)) return method == http_method::post;
   return method == http_method::get || method == http_method::head;
 }
 
@@ -84,6 +99,7 @@ route find_route(std::string_view path) {
     if (parts[2] == "live") return {.target = endpoint::server_live};
     if (parts[2] == "ready") return {.target = endpoint::server_ready};
   }
+  if (parts[1] == "repository") return repository_route(parts.subspan(2));
   if (parts[1] != "models" || parts.size() < 3) refuse_path();
 
   route found{};

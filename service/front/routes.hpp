@@ -16,7 +16,11 @@ enum class endpoint : std::uint8_t {
   server_ready,
   model_metadata,
   model_ready,
+  model_config,
   infer,
+  repository_index,
+  model_load,
+  model_unload,
 };
 
 /// An endpoint and the model it is about, if any.
@@ -26,6 +30,8 @@ struct route {
   std::string version{};  ///< decoded; empty: the newest
 };
 
+/// Whether requests to the endpoint have a body, and the method POST.
+[[nodiscard]] bool takes_body(endpoint target) noexcept;
 /// The methods that the endpoint answers, as in a field `Allow`.
 [[nodiscard]] std::string_view allowed_methods(endpoint target) noexcept;
 /// Whether the endpoint answers the method.

@@ -20,6 +20,22 @@ model_metadata worker_backend::describe(std::string_view model, std::string_view
   return supervisor_->describe(model, version);
 }
 
+model_config worker_backend::configuration(std::string_view model, std::string_view version) const {
+  return supervisor_->configuration(model, version);
+}
+
+std::vector<repository_entry> worker_backend::index() const {
+  return supervisor_->index();
+}
+
+void worker_backend::load(std::string model, load_answer done) {
+  supervisor_->load(std::move(model), std::move(done));
+}
+
+void worker_backend::unload(std::string model, load_answer done) {
+  supervisor_->unload(std::move(model), std::move(done));
+}
+
 std::unique_ptr<input_memory> worker_backend::allocate(std::span<const std::uint64_t> sizes) {
   return supervisor_->allocate(sizes);
 }

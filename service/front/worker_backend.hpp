@@ -27,6 +27,7 @@ struct worker_options {
   std::uint64_t request_bytes = std::uint64_t{512} << 20U;  ///< for inputs, of each worker
   std::uint64_t reply_bytes = std::uint64_t{512} << 20U;    ///< for outputs, of each worker
   std::chrono::milliseconds poll_interval{1'000};           ///< how often the repository is read
+  std::chrono::milliseconds load_timeout{300'000};          ///< of a request to load a model
   std::chrono::milliseconds hang_timeout{
       60'000};                                   ///< a worker that computes nothing is killed then
   std::chrono::milliseconds first_restart{100};  ///< before a worker that has died is replaced
@@ -54,6 +55,11 @@ class worker_backend final : public model_backend {
   [[nodiscard]] bool is_ready() const override;
   [[nodiscard]] model_metadata describe(std::string_view model,
                                         std::string_view version) const override;
+  [[nodiscard]] model_config configuration(std::string_view model,
+                                           std::string_view version) const override;
+  [[nodiscard]] std::vector<repository_entry> index() const override;
+  void load(std::string model, load_answer done) override;
+  void unload(std::string model, load_answer done) override;
   [[nodiscard]] std::unique_ptr<input_memory> allocate(
       std::span<const std::uint64_t> sizes) override;
   number submit(run_request request, std::unique_ptr<input_memory> inputs,

@@ -39,20 +39,6 @@ constexpr unsigned most_deaths = 2;  // of workers, because of one request or on
   return tensors;
 }
 
-[[nodiscard]] const char* name_of(precision precision) noexcept {
-  switch (precision) {
-    case precision::original:
-      return "original";
-    case precision::tf32:
-      return "tf32";
-    case precision::f16:
-      return "f16";
-    case precision::bf16:
-      return "bf16";
-  }
-  return "original";
-}
-
 [[nodiscard]] nlohmann::json warm_ups_of(const model_config& config) {
   auto orders = nlohmann::json::array();
   for (const auto& each : config.warm_ups) {
@@ -286,6 +272,7 @@ void worker_supervisor::run() noexcept {
 bool worker_supervisor::work() {
   bool has_worked = false;
   if (wake_.take()) {
+    take_model_requests();
     for (const auto& news : repository_.take()) apply(news);
     auto orders = [this] {
       const std::lock_guard lock(mutex_);
@@ -317,6 +304,7 @@ bool worker_supervisor::work() {
     }
   }
   answer_expired();
+  answer_loads();
   if (!orphans_.empty()) retry_orphans();
   return has_worked;
 }
@@ -521,7 +509,7 @@ void worker_supervisor::load(worker_link& worker, const loaded_version& content)
                                               {"path", path},
                                               {"name", content.model},
                                               {"lanes", content.config.lanes},
-                                              {"precision", name_of(content.config.precision)},
+                                              {"precision", to_string(content.config.precision)},
                                               {"warm_ups", warm_ups_of(content.config)}});
     if (!is_sent) throw std::runtime_error("it reads no orders");
     worker.loads.push_back(content.handle);
@@ -555,9 +543,10 @@ void worker_supervisor::apply(const repository_news& news) {
     if (model == news.index->models.end() || model->second.problem.empty()) continue;
     std::fprintf(stderr, "sluiced: model %s: %s\n", name.c_str(), model->second.problem.c_str());
   }
+  const auto requested = take_looks(news);
   const auto orders = [&] {
     const std::lock_guard lock(mutex_);
-    return catalog_.apply(news);
+    return catalog_.apply(news, requested);
   }();
   for (const auto& content : orders.loads) {
     for (const auto& place : places_) {
@@ -693,6 +682,9 @@ void worker_supervisor::sleep() {
     events.push_back({worker->channel.front_wake_descriptor(), POLLIN, 0});
   }
   if (const auto deadline = pending_.first_deadline()) wake_up = std::min(wake_up, *deadline);
+  for (const auto& load : loads_) {
+    if (load.done) wake_up = std::min(wake_up, load.end);
+  }
   if (!orphans_.empty()) wake_up = std::min(wake_up, clock::now() + orphan_interval);
   if (may_sleep) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake_up - clock::now()).count();
@@ -715,6 +707,7 @@ void worker_supervisor::fail_all() {
       workers.push_back(std::exchange(place.worker, nullptr));
     }
   }
+  fail_loads();
   for (auto& run : pending_.take_all()) {
     if (run.done) {
       run.done({.error = request_error(request_status::unavailable, "the service ends")});

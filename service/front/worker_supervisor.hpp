@@ -59,6 +59,10 @@ class worker_supervisor {
   ///@{
   [[nodiscard]] bool is_ready() const;
   [[nodiscard]] model_metadata describe(std::string_view model, std::string_view version) const;
+  [[nodiscard]] model_config configuration(std::string_view model, std::string_view version) const;
+  [[nodiscard]] std::vector<repository_entry> index() const;
+  void load(std::string&& model, load_answer&& done);
+  void unload(std::string&& model, load_answer&& done);
   [[nodiscard]] std::unique_ptr<input_memory> allocate(std::span<const std::uint64_t> sizes);
   std::uint64_t submit(run_request&& request, std::unique_ptr<input_memory> inputs,
                        std::function<void(run_result)>&& done);
@@ -88,6 +92,15 @@ class worker_supervisor {
   struct loop_order {
     std::vector<boost::asio::io_context*> loops{};
     std::promise<void> done{};
+  };
+  /// A request to load or to unload a model.
+  struct model_request {
+    bool is_load = false;
+    std::string model{};
+    load_answer done{};  ///< null once it has been called
+    std::uint64_t number = 0;
+    clock::time_point end{};     ///< when a load is answered in any case
+    bool has_been_read = false;  ///< whether the repository has been read for it
   };
   struct declarations {
     std::vector<tensor_metadata> inputs{};
@@ -136,6 +149,17 @@ class worker_supervisor {
   [[nodiscard]] std::optional<request_error> refusal_of(const orphan& each,
                                                         const worker_run& run) const;
   void answer_expired();
+
+  // model_requests.cpp: requests to load and unload models, on the same thread.
+  void add(model_request request);
+  void take_model_requests();
+  void begin_load(model_request request);
+  void end_model(model_request request);
+  /// Returns the models that are to be loaded now, for loads that wait for this news.
+  [[nodiscard]] std::vector<std::string> take_looks(const repository_news& news);
+  void answer_loads();
+  void fail_loads();
+
   void sleep();
   void fail_all();
 
@@ -150,6 +174,9 @@ class worker_supervisor {
   std::vector<loop_order> loop_orders_;  // under the lock
   std::vector<boost::asio::io_context*> loops_;
   std::vector<orphan> orphans_;
+  std::vector<model_request> model_requests_;  // under the lock
+  std::vector<model_request> loads_;           // that have begun
+  std::uint64_t next_load_ = 1;
   std::map<std::uint32_t, declarations> declared_;  // of contents that are not served yet
   std::map<std::uint32_t, unsigned> deaths_;        // of workers, by the content that they loaded
   std::atomic<bool> is_closing_{false};

@@ -148,12 +148,8 @@ void check_backend(key_reader& config, const char* key) {
 
 precision precision_of(key_reader& parameters) {
   const std::string name = parameters.text("precision", "original");
-  constexpr std::pair<const char*, precision> names[] = {{"original", precision::original},
-                                                         {"tf32", precision::tf32},
-                                                         {"f16", precision::f16},
-                                                         {"bf16", precision::bf16}};
-  for (const auto& [known, value] : names)
-    if (name == known) return value;
+  for (const auto value : {precision::original, precision::tf32, precision::f16, precision::bf16})
+    if (name == to_string(value)) return value;
   throw config_error(parameters.path_of("precision") + " must be original, tf32, f16 or bf16");
 }
 
@@ -180,6 +176,20 @@ model_config config_of(const nlohmann::json& tree) {
 }
 
 }  // namespace
+
+const char* to_string(precision precision) noexcept {
+  switch (precision) {
+    case precision::original:
+      return "original";
+    case precision::tf32:
+      return "tf32";
+    case precision::f16:
+      return "f16";
+    case precision::bf16:
+      return "bf16";
+  }
+  return "original";
+}
 
 model_config parse_config(std::string_view text, config_form form) {
   if (text.size() > max_config_bytes) throw config_error("has more than 64 KiB");

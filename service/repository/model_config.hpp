@@ -16,6 +16,9 @@ namespace sluice::service {
 /// The arithmetic of a model.
 enum class precision : std::uint8_t { original, tf32, f16, bf16 };
 
+/// The name of a precision in a config.
+[[nodiscard]] const char* to_string(precision precision) noexcept;
+
 /// Which of the versions of a model are served.
 struct version_policy {
   enum class choice : std::uint8_t { latest, all, specific };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace sluice::service {
@@ -107,7 +106,7 @@ bool repository_watch::counts(const std::string& name, const indexed_model* befo
   return true;
 }
 
-repository_changes repository_watch::poll(time_point now) {
+repository_changes repository_watch::poll(time_point now, const std::set<std::string>& requested) {
   auto scanned = repository_.scan();
   std::set<std::string> names;
   for (const auto& [name, model] : settled_) names.insert(name);
@@ -119,7 +118,9 @@ repository_changes repository_watch::poll(time_point now) {
   next.ignored_folders = std::move(scanned.ignored_folders);
   for (const auto& name : names) {
     const auto* after = find_or_null(scanned.models, name);
-    if (!counts(name, find_or_null(settled_, name), after, now)) continue;
+    const bool counts_now = counts(name, find_or_null(settled_, name), after, now);
+    const bool is_requested = after != nullptr && requested.contains(name);
+    if (!counts_now && !(is_requested && pending_.erase(name) > 0)) continue;
     const auto* served = find_or_null(next.models, name);
     if (after == nullptr) {
       add_changes(name, served, nullptr, changes);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,9 @@ class repository_watch {
 
   /// Reads the repository.
   /// @param now a time that never decreases from call to call
+  /// @param requested models whose changes count at once, unless they are missing
   /// @throws repository_error if the repository cannot be read; then nothing has changed
-  repository_changes poll(time_point now);
+  repository_changes poll(time_point now, const std::set<std::string>& requested = {});
 
   /// The models as of the changes that have counted. Null before the first poll.
   [[nodiscard]] std::shared_ptr<const model_index> index() const noexcept { return index_; }

@@ -53,6 +53,12 @@ class heap_backend final : public model_backend {
   [[nodiscard]] model_metadata describe(std::string_view, std::string_view) const override {
     return {};
   }
+  [[nodiscard]] model_config configuration(std::string_view, std::string_view) const override {
+    return {};
+  }
+  [[nodiscard]] std::vector<repository_entry> index() const override { return {}; }
+  void load(std::string, load_answer) override {}
+  void unload(std::string, load_answer) override {}
   [[nodiscard]] std::unique_ptr<input_memory> allocate(
       std::span<const std::uint64_t> sizes) override {
     std::uint64_t rest = most_tensor_bytes;

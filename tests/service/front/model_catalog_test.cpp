@@ -148,6 +148,73 @@ TEST(model_catalog, serves_no_content_that_a_new_worker_refuses) {
   EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
 }
 
+/// News of a look at a model for a request, with nothing that has changed.
+repository_news look_at(const char* model, std::uint64_t version) {
+  auto news = news_of(model, version, true, false);
+  news.changes = {};
+  auto index = std::make_shared<model_index>(*news.index);
+  index->models[model].versions[version].file.emplace();
+  news.index = index;
+  return news;
+}
+
+TEST(model_catalog, serves_an_unloaded_model_only_after_a_request) {
+  model_catalog catalog;
+  EXPECT_THROW((void)catalog.unload("m"), request_error);
+  const auto first = catalog.apply(news_of("m", 1, true, false)).loads.at(0);
+  (void)catalog.note_loaded(first->handle, one_tensor, one_tensor);
+  const auto second = catalog.apply(news_of("m", 1, false, false)).loads.at(0);
+  EXPECT_EQ(catalog.unload("m"), (std::vector{first->handle, second->handle}));
+  EXPECT_TRUE(catalog.wanted().empty());
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
+  EXPECT_EQ(status_of_find(catalog, "m", "1"), request_status::unavailable);
+  EXPECT_EQ(catalog.index().at(0).state, serving_state::unavailable);
+  EXPECT_NE(catalog.index().at(0).reason.find("unloaded"), std::string::npos);
+  // Changes of the repository do not count, not even that the model is gone and comes back.
+  EXPECT_TRUE(catalog.apply(news_of("m", 1, false, false)).loads.empty());
+  (void)catalog.apply(removal_of("m", 1));
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::not_found);
+  EXPECT_TRUE(catalog.apply(news_of("m", 1, true, false)).loads.empty());
+  EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
+
+  const auto third = catalog.apply(look_at("m", 1), {"m"}).loads.at(0);
+  EXPECT_FALSE(catalog.load_problem("m"));
+  EXPECT_EQ(catalog.index().at(0).state, serving_state::loading);
+  (void)catalog.note_loaded(third->handle, one_tensor, one_tensor);
+  EXPECT_EQ(catalog.load_problem("m"), "");
+  EXPECT_EQ(catalog.index().at(0).state, serving_state::ready);
+  EXPECT_EQ(catalog.find("m", ""), third);
+  EXPECT_TRUE(catalog.apply(look_at("m", 1), {"m"}).loads.empty()) << "it is served";
+}
+
+TEST(model_catalog, loads_a_refused_content_again_on_request) {
+  model_catalog catalog;
+  const auto first = catalog.apply(news_of("m", 1, true, false)).loads.at(0);
+  (void)catalog.note_loaded(first->handle, one_tensor, one_tensor);
+  const auto second = catalog.apply(news_of("m", 1, false, false)).loads.at(0);
+  (void)catalog.note_refused(second->handle, "no memory");
+  EXPECT_EQ(catalog.load_problem("m"), "version 1: no memory");
+  EXPECT_EQ(catalog.find("m", ""), first);
+  const auto third = catalog.apply(look_at("m", 1), {"m"}).loads.at(0);
+  EXPECT_EQ(catalog.note_loaded(third->handle, one_tensor, one_tensor), std::vector{first->handle});
+  EXPECT_EQ(catalog.load_problem("m"), "");
+}
+
+TEST(model_catalog, states_the_config_of_a_content) {
+  model_catalog catalog;
+  auto news = news_of("m", 1, true, false);
+  auto index = std::make_shared<model_index>(*news.index);
+  index->models["m"].config->max_batch_size = 8;
+  news.index = index;
+  const auto content = catalog.apply(news).loads.at(0);
+  (void)catalog.note_loaded(content->handle, {{.name = "x", .shape = {-1, 3}}}, one_tensor);
+  const auto config = catalog.configuration("m", "1");
+  EXPECT_EQ(config.name, "m");
+  EXPECT_EQ(config.max_batch_size, 8);
+  EXPECT_EQ(config.inputs.at(0).dims, std::vector<std::int64_t>{3});
+  EXPECT_TRUE(config.outputs.at(0).dims.empty());
+}
+
 TEST(model_catalog, refuses_a_file_that_cannot_be_opened) {
   model_catalog catalog;
   auto news = news_of("m", 1, true, false);

@@ -26,6 +26,11 @@ TEST(routes, are_those_of_the_protocol) {
   expect_route("/v2/models/m/versions/3/ready", endpoint::model_ready, "m", "3");
   expect_route("/v2/models/m/infer", endpoint::infer, "m");
   expect_route("/v2/models/m/versions/3/infer", endpoint::infer, "m", "3");
+  expect_route("/v2/models/m/config", endpoint::model_config, "m");
+  expect_route("/v2/models/m/versions/3/config", endpoint::model_config, "m", "3");
+  expect_route("/v2/repository/index", endpoint::repository_index);
+  expect_route("/v2/repository/models/m/load", endpoint::model_load, "m");
+  expect_route("/v2/repository/models/%2e%2e%2fm/unload", endpoint::model_unload, "../m");
 }
 
 TEST(routes, names_are_decoded_once) {
@@ -58,7 +63,14 @@ TEST(routes, refuse_other_paths) {
                            "/v2/models/m/versions/1/infer/x",
                            "/v2/models/m/load",
                            "/%762",
-                           "/v2/repository/index"}) {
+                           "/v2/repository",
+                           "/v2/repository/",
+                           "/v2/repository/index/",
+                           "/v2/repository/models",
+                           "/v2/repository/models/m",
+                           "/v2/repository/models//load",
+                           "/v2/repository/models/m/versions/1/load",
+                           "/v2/repository/models/m/infer"}) {
     EXPECT_EQ(test::refusal([&] { (void)find_route(path); }), 404U) << path;
   }
 }
@@ -74,7 +86,8 @@ TEST(routes, refuse_what_is_no_text) {
 }
 
 TEST(routes, allow_the_methods_they_name) {
-  for (const auto target : {endpoint::server_metadata, endpoint::model_ready}) {
+  for (const auto target :
+       {endpoint::server_metadata, endpoint::model_ready, endpoint::model_config}) {
     EXPECT_TRUE(allows(target, http_method::get));
     EXPECT_TRUE(allows(target, http_method::head));
     EXPECT_TRUE(allows(target, http_method::options));
@@ -82,9 +95,12 @@ TEST(routes, allow_the_methods_they_name) {
     EXPECT_FALSE(allows(target, http_method::other));
     EXPECT_EQ(allowed_methods(target), "GET, HEAD, OPTIONS");
   }
-  EXPECT_TRUE(allows(endpoint::infer, http_method::post));
-  EXPECT_FALSE(allows(endpoint::infer, http_method::get));
-  EXPECT_EQ(allowed_methods(endpoint::infer), "POST, OPTIONS");
+  for (const auto target : {endpoint::infer, endpoint::repository_index, endpoint::model_load,
+                            endpoint::model_unload}) {
+    EXPECT_TRUE(allows(target, http_method::post));
+    EXPECT_FALSE(allows(target, http_method::get));
+    EXPECT_EQ(allowed_methods(target), "POST, OPTIONS");
+  }
 }
 
 }  // namespace

@@ -45,6 +45,22 @@ class scripted_backend final : public model_backend {
     return {.name = "m", .versions = {"1"}, .platform = "test"};
   }
 
+  [[nodiscard]] model_config configuration(std::string_view model,
+                                           std::string_view version) const override {
+    (void)describe(model, version);
+    return {.name = "m", .inputs = {{.name = "a", .type = datatype::uint8, .dims = {-1}}}};
+  }
+  [[nodiscard]] std::vector<repository_entry> index() const override {
+    return {{.model = "broken", .version = "2", .reason = "it is \"broken\""},
+            {.model = "m", .version = "1", .state = serving_state::ready}};
+  }
+  void load(std::string model, load_answer done) override {
+    on_load(std::move(model), std::move(done));
+  }
+  void unload(std::string model, load_answer done) override {
+    on_unload(std::move(model), std::move(done));
+  }
+
   [[nodiscard]] std::unique_ptr<input_memory> allocate(
       std::span<const std::uint64_t> sizes) override {
     const std::uint64_t bytes = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
@@ -116,6 +132,10 @@ class scripted_backend final : public model_backend {
   // Set before the server starts.
   std::atomic<bool> is_server_ready = true;  // also later
   bool answers_cancelled = true;
+  std::function<void(std::string, load_answer)> on_load = [](const auto&, const auto& done) {
+    done(std::nullopt);
+  };
+  std::function<void(std::string, load_answer)> on_unload = on_load;
   std::uint64_t most_bytes = std::uint64_t{1} << 30;
 
  private:

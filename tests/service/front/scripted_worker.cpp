@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <poll.h>
 #include <signal.h>
@@ -20,18 +21,20 @@
 namespace sluice::service {
 namespace {
 
-/// Answers requests with their inputs, and control messages with themselves, until the control
-/// socket is closed.
-int echo(bool stops_at_a_request) {
+/// Answers requests with their inputs, and control messages by `answer`, until the control socket
+/// is closed.
+template <class Answer>
+int echo(bool stops_at_a_request, Answer answer, const nlohmann::json& greeting = {}) {
   worker_channel channel(
       std::make_shared<shared_memory>(file_descriptor(worker_descriptors::memory)),
       file_descriptor(worker_descriptors::worker_wake),
       file_descriptor(worker_descriptors::front_wake));
   control_socket control{file_descriptor(worker_descriptors::control)};
+  if (!greeting.is_null()) (void)control.send(greeting);
   std::vector<run_message> requests;
   std::vector<std::uint64_t> cancellations;
   while (!control.is_closed()) {
-    while (const auto message = control.receive()) (void)control.send(*message);
+    while (const auto message = control.receive()) answer(control, *message);
     if (channel.receive(requests, cancellations) == 0 && channel.begin_sleep()) {
       std::array<pollfd, 2> descriptors{
           pollfd{.fd = channel.wake_descriptor(), .events = POLLIN, .revents = 0},
@@ -54,6 +57,32 @@ int echo(bool stops_at_a_request) {
     requests.clear();
   }
   return 0;
+}
+
+void echo_message(control_socket& control, const nlohmann::json& message) {
+  (void)control.send(message);
+}
+
+/// Loads a model as its file says: "refuse", "die", "hang", "gate PATH", which waits until there is
+/// a file PATH, or anything else.
+void load_model(control_socket& control, const nlohmann::json& message) {
+  if (!message.contains("load")) return;
+  std::ifstream file(message.at("path").get<std::string>());
+  std::string task;
+  std::string gate;
+  file >> task >> gate;
+  if (task == "die") (void)::raise(SIGKILL);
+  if (task == "hang") return;
+  if (task == "gate") {
+    while (!std::filesystem::exists(gate)) (void)::usleep(1000);
+  }
+  if (task == "refuse") {
+    (void)control.send({{"refused", message.at("load")}, {"problem", "it is refused"}});
+    return;
+  }
+  const auto tensors = nlohmann::json::array(
+      {{{"name", "x"}, {"datatype", "UINT8"}, {"shape", nlohmann::json::array({-1})}}});
+  (void)control.send({{"loaded", message.at("load")}, {"inputs", tensors}, {"outputs", tensors}});
 }
 
 /// Says what the process has inherited.
@@ -91,8 +120,9 @@ int describe_process() {
 
 int run(std::string_view task) {
   end_with_front();
-  if (task == "echo") return echo(false);
-  if (task == "stop") return echo(true);
+  if (task == "echo") return echo(false, echo_message);
+  if (task == "stop") return echo(true, echo_message);
+  if (task == "serve") return echo(false, load_model, {{"opened", "host:0"}});
   if (task == "describe") return describe_process();
   if (task == "exit") return 7;
   if (task == "hang") {
