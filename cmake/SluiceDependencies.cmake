@@ -5,8 +5,8 @@
 #                 hwy::hwy_contrib  Random123::random123
 #   if found      Dnnl::dnnl  OnnxMessages::onnx (layer 4)
 #   layer 5       CAF::core, of the CAF that SLUICE_CAF chooses
-#   layer 6       Boost::headers  ZLIB::ZLIB  protobuf::libprotobuf  Grpc::grpc++  CLI11::CLI11, and the
-#                 header of toml++ in TomlPlusPlus_INCLUDE_DIR
+#   layer 6       Boost::headers  OpenSSL::SSL  ZLIB::ZLIB  protobuf::libprotobuf  Grpc::grpc++
+#                 CLI11::CLI11, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   CUDA          see SluiceCuda
@@ -49,6 +49,7 @@ if(SLUICE_BUILD_SERVICE)
   # Asio and Beast, of which the headers suffice.
   find_package(Boost 1.74 REQUIRED)
   find_package(ZLIB REQUIRED)
+  find_package(OpenSSL 3 REQUIRED COMPONENTS SSL)
   find_package(Protobuf REQUIRED MODULE)
   find_package(Grpc 1.51 REQUIRED MODULE)
   find_package(CLI11 REQUIRED)

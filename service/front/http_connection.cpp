@@ -34,9 +34,11 @@ struct buffers_view {
 
 }  // namespace
 
-http_connection::http_connection(socket client, std::uint64_t number, front_context& context,
+http_connection::http_connection(socket client, const connection_origin& origin,
+                                 std::uint64_t number, front_context& context,
                                  connection_loop& loop)
     : socket_(std::move(client)),
+      origin_(origin),
       number_(number),
       context_(context),
       loop_(loop),

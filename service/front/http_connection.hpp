@@ -41,8 +41,8 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   using socket = boost::asio::generic::stream_protocol::socket;
 
   /// `number` is of this connection alone.
-  http_connection(socket client, std::uint64_t number, front_context& context,
-                  connection_loop& loop);
+  http_connection(socket client, const connection_origin& origin, std::uint64_t number,
+                  front_context& context, connection_loop& loop);
   ~http_connection() { close(); }
 
   void start();
@@ -99,6 +99,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void cancel_run() noexcept;
 
   socket socket_;
+  const connection_origin origin_;
   const std::uint64_t number_;
   front_context& context_;
   connection_loop& loop_;
@@ -118,6 +119,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   bool keeps_alive_ = false;
   bool awaits_invitation_ = false;  ///< the client sends the body after 100 Continue
   route route_{};
+  std::string tenant_{};
   clock::time_point request_since_{};
   std::optional<clock::time_point> deadline_{};
   request_body body_{};

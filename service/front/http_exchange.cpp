@@ -94,7 +94,7 @@ void http_connection::begin_request(const request_head& head) {
   body_ = request_body(head, body_limit);
   awaits_invitation_ = head.expects_continue && head.has_body() && !head.is_http_1_0;
 
-  check_origin(head, context_.hosts);
+  if (!origin_.is_unix) check_origin(head, context_.hosts);
   if (head.path == "*") {
     if (head.method != http_method::options) throw http_error(400, "the path is *");
     return reply_with({.status = 204, .allow = "GET, HEAD, POST, OPTIONS"});
@@ -107,6 +107,11 @@ void http_connection::begin_request(const request_head& head) {
     return reply_with(std::move(reply));
   }
   if (head.method == http_method::options) return reply_with({.status = 204, .allow = allowed});
+  tenant_.clear();
+  const auto role = required_role(route_.target);
+  if (role != access_role::none) {
+    tenant_ = context_.options.access->admit(head.authorization, origin_, role);
+  }
   if (!takes_body(route_.target)) return reply_with(answer_query(route_, context_.backend));
 
   if (route_.target == endpoint::infer) {
@@ -204,6 +209,7 @@ void http_connection::submit() {
                         "the deadline passed before the request was there");
   }
   auto run = make_run(reader_.request(), route_, deadline_, number_);
+  run.tenant = tenant_;
   auto pending = begin_run();
   try {
     run_number_ = context_.backend.submit(

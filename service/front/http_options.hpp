@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/access_policy.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,8 +40,10 @@ struct http_deadlines {
 
 /// Options of `http_server`.
 struct http_options {
-  std::string address = "127.0.0.1";
-  std::uint16_t port = 8000;  ///< 0: any free port
+  std::string address = "127.0.0.1";  ///< empty: the Unix socket alone
+  std::uint16_t port = 8000;          ///< 0: any free port
+  std::string unix_path{};            ///< of a Unix socket to listen on as well; empty: none
+  std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
   unsigned threads = 1;       ///< that read and write, each with its own connections
   unsigned json_threads = 1;  ///< that parse and write JSON of more than 64 KiB
   /// Names that a `Host` field may have besides localhost, 127.0.0.1, ::1 and `address`. They

@@ -89,6 +89,7 @@ void write_reply_head(std::string& head, const http_reply& reply, connection_opt
     }
   }
   if (!reply.allow.empty()) head.append("Allow: ").append(reply.allow).append("\r\n");
+  if (reply.status == 401) head.append("WWW-Authenticate: Bearer realm=\"sluiced\"\r\n");
   if (reply.status == 429 || reply.status == 503) head.append("Retry-After: 1\r\n");
   if (option == connection_option::close) head.append("Connection: close\r\n");
   if (option == connection_option::named_keep_alive) head.append("Connection: keep-alive\r\n");

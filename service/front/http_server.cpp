@@ -2,17 +2,23 @@
 #include "service/front/http_server.hpp"
 
 #include "service/front/connection_loop.hpp"
+#include "service/front/connection_origin.hpp"
 #include "service/front/front_context.hpp"
 #include "service/front/http_connection.hpp"
 #include "service/front/http_reply.hpp"
+#include "service/front/unix_listener.hpp"
 
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -27,11 +33,22 @@ namespace {
 
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
+using stream = asio::generic::stream_protocol;
+using acceptor = asio::basic_socket_acceptor<stream>;
 
 // For errors that do not go away by themselves, such as too few file descriptors.
 constexpr std::chrono::milliseconds accept_retry{100};
 
+/// A place where clients connect. For the thread of its loop.
+struct listener {
+  explicit listener(asio::io_context& io) : incoming(io), retry(io) {}
+
+  acceptor incoming;
+  asio::steady_timer retry;
+};
+
 [[nodiscard]] host_policy make_host_policy(const http_options& options) {
+  if (options.address.empty()) return {};
   const auto address = asio::ip::make_address(options.address);
   if (!address.is_loopback()) return {};
   std::vector<std::string> names = options.hosts;
@@ -57,37 +74,52 @@ struct http_server::state {
         changed.notify_all();
       });
     }
-    acceptor.emplace(loops.front().io());
-    const tcp::endpoint endpoint(asio::ip::make_address(options.address), options.port);
-    acceptor->open(endpoint.protocol());
-    acceptor->set_option(tcp::acceptor::reuse_address(true));
-    acceptor->bind(endpoint);
-    acceptor->listen();
-    port = acceptor->local_endpoint().port();
-    retry.emplace(loops.front().io());
-    accept();
+    if (!options.address.empty()) listen_on_address();
+    if (!options.unix_path.empty()) listen_on_unix_socket();
+    for (auto& each : listeners) accept(each);
     for (auto& loop : loops) loop.start();
   }
 
-  void accept() {
+  void listen_on_address() {
+    const tcp::endpoint endpoint(asio::ip::make_address(options.address), options.port);
+    auto& incoming = listeners.emplace_back(loops.front().io()).incoming;
+    incoming.open(endpoint.protocol());
+    incoming.set_option(acceptor::reuse_address(true));
+    incoming.bind(endpoint);
+    incoming.listen();
+    tcp::endpoint bound;
+    const auto local = incoming.local_endpoint();
+    std::memcpy(bound.data(), local.data(), local.size());
+    port = bound.port();
+  }
+
+  void listen_on_unix_socket() {
+    unix_socket.emplace(options.unix_path);
+    auto& incoming = listeners.emplace_back(loops.front().io()).incoming;
+    incoming.assign(asio::local::stream_protocol(), unix_socket->release());
+  }
+
+  void accept(listener& place) {
     connection_loop& loop = loops[next_loop++ % loops.size()];
-    acceptor->async_accept(
-        loop.io(), [this, &loop](const boost::system::error_code& failure, tcp::socket client) {
-          if (!acceptor->is_open()) return;
-          if (failure) return accept_later();
-          accept();
+    place.incoming.async_accept(
+        loop.io(),
+        [this, &place, &loop](const boost::system::error_code& failure, stream::socket client) {
+          if (!place.incoming.is_open()) return;
+          if (failure) return accept_later(place);
+          accept(place);
           admit(std::move(client), loop);
         });
   }
 
-  void accept_later() {
-    retry->expires_after(accept_retry);
-    retry->async_wait([this](const boost::system::error_code&) {
-      if (acceptor->is_open()) accept();
+  void accept_later(listener& place) {
+    place.retry.expires_after(accept_retry);
+    place.retry.async_wait([this, &place](const boost::system::error_code&) {
+      if (place.incoming.is_open()) accept(place);
     });
   }
 
-  void admit(tcp::socket client, connection_loop& loop) {
+  void admit(stream::socket client, connection_loop& loop) {
+    const auto origin = origin_of(client.native_handle());
     boost::system::error_code ignored;
     {
       const std::scoped_lock lock(mutex);
@@ -100,10 +132,10 @@ struct http_server::state {
         return;
       }
     }
-    client.set_option(tcp::no_delay(true), ignored);
+    client.set_option(tcp::no_delay(true), ignored);  // a Unix socket does not have it
     try {
       auto connection =
-          std::make_shared<http_connection>(std::move(client), ++numbers, context, loop);
+          std::make_shared<http_connection>(std::move(client), origin, ++numbers, context, loop);
       asio::post(loop.io(), [connection = std::move(connection)] { connection->start(); });
     } catch (const std::bad_alloc&) {
       const std::scoped_lock lock(mutex);
@@ -114,8 +146,11 @@ struct http_server::state {
   void drain() {
     asio::post(loops.front().io(), [this] {
       boost::system::error_code ignored;
-      acceptor->close(ignored);
-      retry->cancel();
+      for (auto& each : listeners) {
+        each.incoming.close(ignored);
+        each.retry.cancel();
+      }
+      unix_socket.reset();
       for (auto& loop : loops) loop.drain();
       const std::scoped_lock lock(mutex);
       is_draining = true;
@@ -156,8 +191,8 @@ struct http_server::state {
 
   std::deque<connection_loop> loops{};
   // Only for the thread of the first loop.
-  std::optional<tcp::acceptor> acceptor{};
-  std::optional<asio::steady_timer> retry{};
+  std::optional<unix_listener> unix_socket{};
+  std::deque<listener> listeners{};
   std::size_t next_loop = 0;
   std::uint64_t numbers = 0;
 

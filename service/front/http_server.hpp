@@ -22,8 +22,9 @@ namespace sluice::service {
 ///     connect("127.0.0.1", server.port());
 ///     server.stop(std::chrono::seconds(30));
 ///
-/// On a loopback address it refuses requests for foreign hosts and requests of browsers' pages, see
-/// `host_policy`. The members may be called by any thread.
+/// It may listen on a Unix socket too, or only there. On a loopback address it refuses requests for
+/// foreign hosts and requests of browsers' pages, see `host_policy`. The members may be called by
+/// any thread.
 class http_server {
  public:
   /// Listens and starts the threads.
@@ -35,7 +36,7 @@ class http_server {
   /// `stop` without a delay.
   ~http_server();
 
-  /// The port that is bound.
+  /// The port that is bound; 0 if there is only a Unix socket.
   [[nodiscard]] std::uint16_t port() const noexcept;
   /// Connections that are open.
   [[nodiscard]] std::size_t connections() const;

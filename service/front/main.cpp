@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluiced serves models over the Open Inference Protocol.
 #include "service/front/http_server.hpp"
+#include "service/front/listen_address.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/grpc/grpc_server.hpp"
 
 #include <sluice/version.hpp>
 
 #include <CLI/CLI.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <pthread.h>
 #include <stdexcept>
@@ -31,8 +32,10 @@ namespace {
 struct settings {
   std::string models{};
   std::vector<std::string> files{};
-  std::string http = "127.0.0.1:8000";
+  std::vector<std::string> http{"127.0.0.1:8000"};
   std::string grpc = "127.0.0.1:8001";
+  std::string token_file{};
+  bool is_insecure = false;
   std::vector<std::string> devices{"auto"};
   unsigned threads = 1;
   unsigned drain_delay = 0;               // in seconds
@@ -41,29 +44,36 @@ struct settings {
   std::optional<std::uint64_t> memory{};  // in bytes
 };
 
-struct listen_address {
-  std::string host{};
-  std::uint16_t port = 0;
-};
+/// The options of the server: at most one address and one Unix socket.
+/// @throws std::invalid_argument if there are more, or if one needs protection
+[[nodiscard]] http_options http_options_of(const settings& settings) {
+  http_options options{.address = {}, .threads = settings.threads};
+  for (const auto& text : settings.http) {
+    const auto where = parse_listen_address("--http", text);
+    check_listen_address("--http", where, {.is_insecure = settings.is_insecure});
+    const bool is_unix = !where.unix_path.empty();
+    if (!(is_unix ? options.unix_path : options.address).empty()) {
+      throw std::invalid_argument("--http: there are two addresses of one kind");
+    }
+    options.unix_path += where.unix_path;
+    if (is_unix) continue;
+    options.address = where.address;
+    options.port = where.port;
+  }
+  if (!settings.token_file.empty()) {
+    options.access = std::make_shared<access_policy>(settings.token_file);
+  }
+  return options;
+}
 
-/// Splits "127.0.0.1:8000" or "[::1]:8000".
-/// @throws std::invalid_argument, which names the option, if it is no such address
-[[nodiscard]] listen_address parse_address(const char* option, const std::string& address) {
-  const auto colon = address.rfind(':');
-  const auto port = colon == std::string::npos ? std::string() : address.substr(colon + 1);
-  auto host = address.substr(0, std::min(colon, address.size()));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  if (host == "localhost") host = "127.0.0.1";
-  boost::system::error_code failure;
-  (void)boost::asio::ip::make_address(host, failure);
-  if (failure || port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos || std::stoul(port) > 65535) {
-    throw std::invalid_argument(std::string(option) + ": \"" + address +
-                                "\" is no address with a port");
-  }
-  return {.host = host, .port = static_cast<std::uint16_t>(std::stoul(port))};
+/// The options of gRPC; nothing if it is off.
+/// @throws std::invalid_argument if its address needs protection
+[[nodiscard]] std::optional<grpc_options> grpc_options_of(const settings& settings) {
+  if (settings.grpc == "off") return std::nullopt;
+  const auto where = parse_listen_address("--grpc", settings.grpc);
+  if (!where.unix_path.empty()) throw std::invalid_argument("--grpc: it has no Unix socket");
+  check_listen_address("--grpc", where, {.is_insecure = settings.is_insecure});
+  return grpc_options{.address = where.address, .port = where.port};
 }
 
 /// The program of a worker, which lies beside this one.
@@ -71,7 +81,7 @@ struct listen_address {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "sluice-worker";
 }
 
-[[nodiscard]] worker_options options_of(const settings& settings) {
+[[nodiscard]] worker_options worker_options_of(const settings& settings) {
   worker_options options;
   if (!settings.models.empty()) options.models.folder = settings.models;
   for (const auto& file : settings.files) options.models.files.push_back(parse_named_file(file));
@@ -96,10 +106,23 @@ void raise_descriptor_limit() noexcept {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// Waits for SIGTERM or SIGINT, which are blocked in all threads.
-void wait_for_signal(const sigset_t& signals) {
+/// Reads files again, or logs why they stay as they were.
+template <class Files>
+void read_again(Files& files, const char* name) noexcept {
+  try {
+    files.reload();
+    std::fprintf(stderr, "sluiced: %s: read again\n", name);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "sluiced: %s: unchanged: %s\n", name, e.what());
+  }
+}
+
+/// Waits for SIGTERM or SIGINT, which are blocked in all threads. SIGHUP has files read again.
+void wait_for_end(const sigset_t& signals, const http_options& options) {
   int signal = 0;
-  (void)sigwait(&signals, &signal);
+  while (sigwait(&signals, &signal) != 0 || signal == SIGHUP) {
+    read_again(*options.access, "tokens");
+  }
 }
 
 void print_address(const char* protocol, const std::string& host, std::uint16_t port) {
@@ -107,31 +130,35 @@ void print_address(const char* protocol, const std::string& host, std::uint16_t 
               static_cast<unsigned>(port));
 }
 
+void print_addresses(const http_options& options, std::uint16_t port) {
+  if (!options.address.empty()) print_address("HTTP", options.address, port);
+  if (!options.unix_path.empty()) {
+    std::printf("sluiced %s: HTTP on unix:%s\n", sluice::version.data(), options.unix_path.c_str());
+  }
+}
+
 void serve(const settings& settings) {
   sigset_t signals{};
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   // Otherwise the kernel would reap the workers.
   (void)std::signal(SIGCHLD, SIG_DFL);
   raise_descriptor_limit();
 
-  const auto http = parse_address("--http", settings.http);
-  const bool has_grpc = settings.grpc != "off";
-  const auto grpc = has_grpc ? parse_address("--grpc", settings.grpc) : listen_address();
-  worker_backend backend(options_of(settings));
-  http_server server({.address = http.host, .port = http.port, .threads = settings.threads},
-                     backend);
+  const auto http = http_options_of(settings);
+  const auto grpc = grpc_options_of(settings);
+  worker_backend backend(worker_options_of(settings));
+  http_server server(http, backend);
   std::optional<grpc_server> calls;
-  if (has_grpc) calls.emplace(grpc_options{.address = grpc.host, .port = grpc.port}, backend);
-  print_address("HTTP", http.host, server.port());
-  if (calls) print_address("gRPC", grpc.host, calls->port());
+  if (grpc) calls.emplace(*grpc, backend);
+  print_addresses(http, server.port());
+  if (calls) print_address("gRPC", grpc->address, calls->port());
   std::fflush(stdout);
   {
     const auto receiving = backend.receive_on(server.loops());
-    wait_for_signal(signals);
+    wait_for_end(signals, http);
     backend.drain();
     if (calls) calls->check_health();
     std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));
@@ -153,9 +180,16 @@ void serve(const settings& settings) {
       ->check(CLI::ExistingDirectory);
   app.add_option("--model", settings.files,
                  "NAME=PATH: a model in a file of its own; may be repeated");
-  app.add_option("--http", settings.http, "Address and port of HTTP")->capture_default_str();
+  app.add_option("--http", settings.http,
+                 "Where HTTP is served: ADDRESS:PORT or unix:PATH; may be repeated for both")
+      ->capture_default_str();
   app.add_option("--grpc", settings.grpc, "Address and port of gRPC, or off")
       ->capture_default_str();
+  app.add_option("--token-file", settings.token_file,
+                 "File with the tokens of clients: lines NAME ROLE SHA256, role infer or admin");
+  app.add_flag(
+      "--insecure", settings.is_insecure,
+      "Serve other machines without encryption, behind a proxy or on a network of your own");
   app.add_option("--device", settings.devices,
                  "Device of a worker process: auto (the first GPU, else the host), host, cuda or "
                  "cuda:N; may be repeated")

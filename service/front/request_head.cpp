@@ -139,6 +139,10 @@ class head_parser final : public http::basic_parser<true> {
       case http::field::origin:
         head_.has_origin = true;
         break;
+      case http::field::authorization:
+        once(authorization_fields_, "Authorization");
+        head_.authorization = value;
+        break;
       case http::field::content_length:
         once(length_fields_, "Content-Length");
         head_.content_length = parse_number("Content-Length", value);
@@ -225,6 +229,7 @@ class head_parser final : public http::basic_parser<true> {
   std::optional<std::string_view> authority_{};
   std::size_t fields_ = 0;
   unsigned host_fields_ = 0;
+  unsigned authorization_fields_ = 0;
   unsigned length_fields_ = 0;
   unsigned transfer_fields_ = 0;
   unsigned coding_fields_ = 0;

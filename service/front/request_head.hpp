@@ -21,8 +21,9 @@ enum class content_coding : std::uint8_t { identity, gzip, deflate };
 /// text that was parsed.
 struct request_head {
   http_method method = http_method::other;
-  std::string_view path{};  ///< without the query, percent-encoded; "*" of `OPTIONS *`
-  std::string_view host{};  ///< with its port; empty if the request has none
+  std::string_view path{};           ///< without the query, percent-encoded; "*" of `OPTIONS *`
+  std::string_view host{};           ///< with its port; empty if the request has none
+  std::string_view authorization{};  ///< empty if the request has none
   bool is_http_1_0 = false;
   bool keeps_alive = false;  ///< whether the client wants to send further requests
   bool has_origin = false;   ///< whether a browser sends it for a page

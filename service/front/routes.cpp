@@ -70,6 +70,25 @@ bool takes_body(endpoint target) noexcept {
          target == endpoint::model_load || target == endpoint::model_unload;
 }
 
+access_role required_role(endpoint target) noexcept {
+  switch (target) {
+    case endpoint::server_live:
+    case endpoint::server_ready:
+      return access_role::none;
+    case endpoint::model_load:
+    case endpoint::model_unload:
+      return access_role::admin;
+    case endpoint::server_metadata:
+    case endpoint::model_metadata:
+    case endpoint::model_ready:
+    case endpoint::model_config:
+    case endpoint::infer:
+    case endpoint::repository_index:
+      break;
+  }
+  return access_role::infer;
+}
+
 std::string_view allowed_methods(endpoint target) noexcept {
   return takes_body(target) ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/access_tokens.hpp"
 #include "service/front/request_head.hpp"
 
 #include <cstdint>
@@ -32,6 +33,8 @@ struct route {
 
 /// Whether requests to the endpoint have a body, and the method POST.
 [[nodiscard]] bool takes_body(endpoint target) noexcept;
+/// What a client must be allowed to do to ask for the endpoint.
+[[nodiscard]] access_role required_role(endpoint target) noexcept;
 /// The methods that the endpoint answers, as in a field `Allow`.
 [[nodiscard]] std::string_view allowed_methods(endpoint target) noexcept;
 /// Whether the endpoint answers the method.

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -32,6 +33,28 @@ struct raw_reply {
   }
 };
 
+/// Takes the next reply off `received`, to which `receive_some` appends; nothing if that fails.
+template <class ReceiveSome>
+std::optional<raw_reply> receive_reply(std::string& received, bool has_body,
+                                       ReceiveSome receive_some) {
+  raw_reply reply;
+  std::size_t end = 0;
+  while ((end = received.find("\r\n\r\n")) == std::string::npos) {
+    if (!receive_some()) return std::nullopt;
+  }
+  reply.head = received.substr(0, end + 2);
+  received.erase(0, end + 4);
+  reply.status = static_cast<unsigned>(std::atoi(reply.head.c_str() + sizeof "HTTP/1.1"));
+  const auto length = has_body ? reply.field("Content-Length") : std::nullopt;
+  const std::size_t bytes = length ? std::strtoull(length->c_str(), nullptr, 10) : 0;
+  while (received.size() < bytes) {
+    if (!receive_some()) return std::nullopt;
+  }
+  reply.body = received.substr(0, bytes);
+  received.erase(0, bytes);
+  return reply;
+}
+
 /// A client that sends any bytes.
 class raw_client {
  public:
@@ -46,16 +69,21 @@ class raw_client {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      const int error = errno;
-      close();
-      throw std::system_error(error, std::generic_category(), "connect");
-    }
+    connect(address);
+  }
+  /// Connects to a Unix socket.
+  explicit raw_client(const std::string& path)
+      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    connect(address);
   }
   raw_client(const raw_client&) = delete;
   raw_client& operator=(const raw_client&) = delete;
   ~raw_client() { close(); }
 
+  [[nodiscard]] int descriptor() const noexcept { return socket_; }
   /// Sends everything, unless the server has closed the connection.
   bool send(std::string_view bytes) const {
     while (!bytes.empty()) {
@@ -68,22 +96,7 @@ class raw_client {
 
   /// The next reply; nothing if the connection ends before it.
   [[nodiscard]] std::optional<raw_reply> receive(bool has_body = true) {
-    raw_reply reply;
-    std::size_t end = 0;
-    while ((end = received_.find("\r\n\r\n")) == std::string::npos) {
-      if (!receive_some()) return std::nullopt;
-    }
-    reply.head = received_.substr(0, end + 2);
-    received_.erase(0, end + 4);
-    reply.status = static_cast<unsigned>(std::atoi(reply.head.c_str() + sizeof "HTTP/1.1"));
-    const auto length = has_body ? reply.field("Content-Length") : std::nullopt;
-    const std::size_t bytes = length ? std::strtoull(length->c_str(), nullptr, 10) : 0;
-    while (received_.size() < bytes) {
-      if (!receive_some()) return std::nullopt;
-    }
-    reply.body = received_.substr(0, bytes);
-    received_.erase(0, bytes);
-    return reply;
+    return receive_reply(received_, has_body, [this] { return receive_some(); });
   }
   /// Whether the server ends the connection without further bytes.
   [[nodiscard]] bool is_at_end() { return received_.empty() && !receive_some(); }
@@ -101,6 +114,14 @@ class raw_client {
   }
 
  private:
+  template <class Address>
+  void connect(const Address& address) {
+    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      const int error = errno;
+      close();
+      throw std::system_error(error, std::generic_category(), "connect");
+    }
+  }
   bool receive_some() {
     std::array<char, 65536> bytes{};
     const ssize_t count = ::recv(socket_, bytes.data(), bytes.size(), 0);

@@ -4,6 +4,7 @@
 #include "tests/service/front/compressed.hpp"
 #include "tests/service/front/raw_client.hpp"
 #include "tests/service/front/scripted_backend.hpp"
+#include "tests/service/front/token_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,10 +20,22 @@ namespace {
 using test::raw_client;
 using test::scripted_backend;
 
+/// The options of a server that lets these tests load models.
+http_options any_port() {
+  static const test::token_file tokens;
+  return {.port = 0, .access = tokens.policy()};
+}
+
+const std::string authorization = "Authorization: Bearer root-token\r\n";
+
 std::string post(const std::string& path, const std::string& body = "",
                  const std::string& fields = "") {
-  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields +
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + authorization + fields +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+std::string get(const std::string& path) {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + authorization + "\r\n";
 }
 
 test::raw_reply ask(const http_server& server, const std::string& request) {
@@ -33,7 +46,7 @@ test::raw_reply ask(const http_server& server, const std::string& request) {
 
 TEST(repository_requests, list_the_index) {
   scripted_backend backend(test::echo);
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   raw_client client(server.port());
   for (const auto& [body, models] : std::initializer_list<std::pair<const char*, const char*>>{
            {"", R"([{"name":"broken","version":"2","state":"UNAVAILABLE",)"
@@ -45,7 +58,7 @@ TEST(repository_requests, list_the_index) {
     EXPECT_EQ(reply->status, 200U);
     EXPECT_EQ(reply->body, models);
   }
-  client.send("GET /v2/repository/index HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.send(get("/v2/repository/index"));
   EXPECT_EQ(client.receive()->status, 405U);
   client.send(post("/v2/repository/index", R"({"ready":"yes"})"));
   EXPECT_EQ(client.receive()->status, 400U);
@@ -53,9 +66,9 @@ TEST(repository_requests, list_the_index) {
 
 TEST(repository_requests, answer_the_config_of_a_model) {
   scripted_backend backend(test::echo);
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   const auto config = [&](const std::string& path) {
-    return ask(server, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    return ask(server, get(path));
   };
   const auto reply = config("/v2/models/m/config");
   EXPECT_EQ(reply.status, 200U);
@@ -73,16 +86,16 @@ TEST(repository_requests, reach_the_backend_in_any_form) {
     model = std::move(name);
     done(std::nullopt);
   };
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   EXPECT_EQ(ask(server, post("/v2/repository/models/a%20b/load")).status, 200U);
   EXPECT_EQ(model, "a b");
   EXPECT_EQ(ask(server, post("/v2/repository/models/c/load", "{}")).status, 200U);
   EXPECT_EQ(model, "c");
-  EXPECT_EQ(ask(server,
-                "POST /v2/repository/models/d/load HTTP/1.1\r\nHost: localhost\r\n"
-                "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
-                .status,
-            200U);
+  EXPECT_EQ(
+      ask(server, "POST /v2/repository/models/d/load HTTP/1.1\r\nHost: localhost\r\n" +
+                      authorization + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
+          .status,
+      200U);
   EXPECT_EQ(model, "d");
   const auto body = test::compressed("{}", content_coding::gzip);
   EXPECT_EQ(
@@ -101,7 +114,7 @@ TEST(repository_requests, are_refused_before_they_reach_the_backend) {
     ADD_FAILURE() << "it was loaded";
     done(std::nullopt);
   };
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   const auto load = [&](const std::string& body) {
     return ask(server, post("/v2/repository/models/m/load", body)).status;
   };
@@ -111,10 +124,8 @@ TEST(repository_requests, are_refused_before_they_reach_the_backend) {
   EXPECT_EQ(load(std::string(65537, ' ')), 413U);
   std::string chunks;
   for (int i = 0; i < 9; ++i) chunks += "2000\r\n" + std::string(0x2000, ' ') + "\r\n";
-  EXPECT_EQ(ask(server,
-                "POST /v2/repository/models/m/load HTTP/1.1\r\nHost: localhost\r\n"
-                "Transfer-Encoding: chunked\r\n\r\n" +
-                    chunks)
+  EXPECT_EQ(ask(server, "POST /v2/repository/models/m/load HTTP/1.1\r\nHost: localhost\r\n" +
+                            authorization + "Transfer-Encoding: chunked\r\n\r\n" + chunks)
                 .status,
             413U);
 }
@@ -127,7 +138,7 @@ TEST(repository_requests, are_answered_with_the_reason) {
   backend.on_unload = [](const auto&, const auto&) -> void {
     throw request_error(request_status::not_found, "there is no such model");
   };
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   raw_client client(server.port());
   client.send(post("/v2/repository/models/m/load"));
   auto reply = client.receive();
@@ -144,7 +155,7 @@ TEST(repository_requests, outlive_their_client) {
   backend.on_load = [&](const auto&, load_answer done) {
     begun.set_value(std::move(done));
   };
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   load_answer done;
   {
     raw_client client(server.port());
@@ -153,7 +164,7 @@ TEST(repository_requests, outlive_their_client) {
   }
   while (server.connections() > 0) std::this_thread::yield();
   done(std::nullopt);
-  EXPECT_EQ(ask(server, "GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200U);
+  EXPECT_EQ(ask(server, get("/v2")).status, 200U);
 }
 
 TEST(repository_requests, in_flight_are_answered_during_a_drain) {
@@ -162,7 +173,7 @@ TEST(repository_requests, in_flight_are_answered_during_a_drain) {
   backend.on_load = [&](const auto&, load_answer done) {
     begun.set_value(std::move(done));
   };
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   raw_client client(server.port());
   client.send(post("/v2/repository/models/m/load"));
   const auto done = begun.get_future().get();
@@ -178,7 +189,7 @@ TEST(repository_requests, meet_the_deadline_of_the_client) {
   scripted_backend backend(test::echo);
   backend.on_load = [](const auto&, const auto&) {
   };
-  http_server server({.port = 0}, backend);
+  http_server server(any_port(), backend);
   const auto reply =
       ask(server, post("/v2/repository/models/m/load", "", "Inference-Timeout-Us: 1000\r\n"));
   EXPECT_EQ(reply.status, 504U);
