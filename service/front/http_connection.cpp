@@ -34,11 +34,10 @@ struct buffers_view {
 
 }  // namespace
 
-http_connection::http_connection(socket client, const connection_origin& origin,
-                                 std::uint64_t number, front_context& context,
+http_connection::http_connection(client accepted, std::uint64_t number, front_context& context,
                                  connection_loop& loop)
-    : socket_(std::move(client)),
-      origin_(origin),
+    : stream_(std::move(accepted.socket), std::move(accepted.tls)),
+      origin_(accepted.origin),
       number_(number),
       context_(context),
       loop_(loop),
@@ -47,7 +46,14 @@ http_connection::http_connection(socket client, const connection_origin& origin,
 
 void http_connection::start() {
   loop_.insert(*this);
-  read_more();
+  if (!stream_.has_tls()) return read_more();
+  enter(state::handshake);
+  stream_.async_handshake([self = shared_from_this()](const boost::system::error_code& failure) {
+    if (self->state_ == state::closed) return;
+    if (failure) return self->close();
+    self->enter(state::head);
+    self->read_more();
+  });
 }
 
 void http_connection::enter(state next) {
@@ -78,6 +84,7 @@ void http_connection::step() {
         break;
       case state::running:
         break;
+      case state::handshake:
       case state::inviting:
       case state::parsing:
       case state::composing:
@@ -93,7 +100,10 @@ void http_connection::step() {
 void http_connection::read_more() {
   if (is_reading_ || state_ == state::closed) return;
   std::span<std::byte> direct{};
-  if (state_ == state::body && buffer_.empty()) direct = reader_.direct_target(body_);
+  // With TLS, a read that was cancelled may still write when the tensor is gone.
+  if (state_ == state::body && buffer_.empty() && !stream_.has_tls()) {
+    direct = reader_.direct_target(body_);
+  }
   const auto room = buffer_.prepare();
   if (direct.empty() && room.empty()) return;
   is_reading_ = true;
@@ -102,9 +112,9 @@ void http_connection::read_more() {
     self->on_read(failure, bytes, std::min(bytes, direct_bytes));
   };
   if (direct.empty()) {
-    socket_.async_read_some(to_buffer(room), std::move(handler));
+    stream_.async_read_some(to_buffer(room), std::move(handler));
   } else {
-    socket_.async_read_some(std::array{to_buffer(direct), to_buffer(room)}, std::move(handler));
+    stream_.async_read_some(std::array{to_buffer(direct), to_buffer(room)}, std::move(handler));
   }
 }
 
@@ -154,7 +164,7 @@ void http_connection::write_reply() {
 
 void http_connection::write(std::span<const asio::const_buffer> buffers) {
   asio::async_write(
-      socket_, buffers_view{buffers.data(), buffers.data() + buffers.size()},
+      stream_, buffers_view{buffers.data(), buffers.data() + buffers.size()},
       [this](const boost::system::error_code& failure, std::size_t total) -> std::size_t {
         state_bytes_ = total;
         return failure ? 0 : most_bytes_a_write;
@@ -175,32 +185,45 @@ void http_connection::on_written(const boost::system::error_code& failure) {
   reply_ = {};
   result_ = {};
   reader_.reset();
-  if (closes_) return has_unread_bytes && !has_hung_up_ ? linger() : close();
+  // A drain that began during the write has left the connection alone.
+  closes_ = closes_ || (loop_.is_draining() && buffer_.empty());
+  if (closes_) return has_unread_bytes && !has_hung_up_ ? linger() : end();
   enter(state::head);
   searched_ = 0;
   skips_empty_line_ = true;
   advance();
 }
 
+/// With TLS the client learns that nothing was cut off.
+void http_connection::end() {
+  stream_.has_tls() && !has_hung_up_ ? linger() : close();
+}
+
 /// Closing a socket with unread bytes resets the connection, which can take the reply from a client
 /// that is still sending.
 void http_connection::linger() {
-  boost::system::error_code ignored;
-  socket_.shutdown(socket::shutdown_send, ignored);
   enter(state::lingering);
-  advance();
+  const auto discard = [this] {
+    stream_.begin_discarding();
+    advance();
+  };
+  if (!stream_.has_tls()) return discard();
+  // It fails at bytes that the client has sent meanwhile, but it tells the client first.
+  stream_.async_shutdown([self = shared_from_this(), discard](const boost::system::error_code&) {
+    if (self->state_ == state::lingering) discard();
+  });
 }
 
 void http_connection::close() noexcept {
   if (state_ == state::closed) return;
   state_ = state::closed;
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  stream_.close();
   loop_.erase(*this);
 }
 
 void http_connection::drain() {
-  if (state_ == state::head && buffer_.empty()) close();
+  if (state_ == state::handshake) close();
+  if (state_ == state::head && buffer_.empty()) end();
 }
 
 void http_connection::abort() noexcept {
@@ -223,16 +246,18 @@ void http_connection::check_deadlines(clock::time_point now) {
   const auto elapsed = now - state_since_;
   const auto time_out = [&](unsigned status, const char* message) {
     // A read into the memory of a tensor must not outlive that memory.
-    boost::system::error_code ignored;
-    socket_.cancel(ignored);
+    stream_.cancel();
     closes_ = closes_ || status == 408;  // only there part of the request is unread
     reply_ = make_error_reply(status, message);
     write_reply();
   };
   switch (state_) {
+    case state::handshake:
+      if (elapsed > deadlines.head) close();
+      return;
     case state::head:
       if (buffer_.empty()) {
-        if (elapsed > deadlines.idle) close();
+        if (elapsed > deadlines.idle) end();
       } else if (elapsed > deadlines.head) {
         is_head_request_ = false;
         time_out(408, "the head of the request took too long");

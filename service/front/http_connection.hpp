@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/client_stream.hpp"
 #include "service/front/front_context.hpp"
 #include "service/front/http_reply.hpp"
 #include "service/front/inference_reader.hpp"
@@ -11,7 +12,6 @@
 #include "service/front/routes.hpp"
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -38,11 +38,16 @@ class connection_loop;
 class http_connection : public std::enable_shared_from_this<http_connection> {
  public:
   using clock = std::chrono::steady_clock;
-  using socket = boost::asio::generic::stream_protocol::socket;
+  /// What was accepted.
+  struct client {
+    client_stream::socket socket;
+    std::shared_ptr<boost::asio::ssl::context> tls{};  ///< null: without TLS
+    connection_origin origin{};
+  };
 
   /// `number` is of this connection alone.
-  http_connection(socket client, const connection_origin& origin, std::uint64_t number,
-                  front_context& context, connection_loop& loop);
+  http_connection(client accepted, std::uint64_t number, front_context& context,
+                  connection_loop& loop);
   ~http_connection() { close(); }
 
   void start();
@@ -55,6 +60,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
 
  private:
   enum class state : std::uint8_t {
+    handshake,   ///< agrees on the keys of TLS
     head,        ///< reads the head of a request, or waits for one
     inviting,    ///< writes 100 Continue
     body,        ///< reads the body of a request
@@ -78,6 +84,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void write_reply();
   void write(std::span<const boost::asio::const_buffer> buffers);
   void on_written(const boost::system::error_code& failure);
+  void end();
   void linger();
   void close() noexcept;
   [[nodiscard]] bool is_too_slow(clock::time_point now, std::chrono::milliseconds longest) const;
@@ -98,7 +105,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void reply_with_failure(const std::exception_ptr& failure);
   void cancel_run() noexcept;
 
-  socket socket_;
+  client_stream stream_;
   const connection_origin origin_;
   const std::uint64_t number_;
   front_context& context_;

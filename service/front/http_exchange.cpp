@@ -176,7 +176,7 @@ void http_connection::run_aside(state meanwhile, std::function<void()> work,
                                 std::function<void()> then) {
   enter(meanwhile);
   asio::post(context_.json_threads, [self = shared_from_this(),
-                                     busy = asio::make_work_guard(socket_.get_executor()),
+                                     busy = asio::make_work_guard(stream_.get_executor()),
                                      work = std::move(work), then = std::move(then)]() mutable {
     std::exception_ptr failure;
     try {
@@ -226,7 +226,7 @@ std::shared_ptr<pending_run> http_connection::begin_run() {
   const std::uint64_t count = ++runs_;
   auto pending =
       std::make_shared<pending_run>([self = shared_from_this(), count](run_result result) mutable {
-        const auto executor = self->socket_.get_executor();
+        const auto executor = self->stream_.get_executor();
         // The loop holds the connection from now on, so that its thread destroys it.
         asio::post(executor, [self = std::move(self), count, result = std::move(result)]() mutable {
           self->on_result(count, std::move(result));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/front/access_policy.hpp"
+#include "service/front/tls_credentials.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -26,8 +27,9 @@ struct http_limits {
 
 /// How long clients may take. Checked ten times a second.
 struct http_deadlines {
-  std::chrono::milliseconds idle{75'000};    ///< between an answer and the next request
-  std::chrono::milliseconds head{10'000};    ///< from the first byte of a head to its last
+  std::chrono::milliseconds idle{75'000};  ///< between an answer and the next request
+  std::chrono::milliseconds head{
+      10'000};  ///< from the first byte of a head to its last; of a TLS handshake
   std::chrono::milliseconds body{300'000};   ///< from the head to the end of the body
   std::chrono::milliseconds write{300'000};  ///< for a client to take an answer
   /// How long a connection that is closed with part of a request unread still discards what comes,
@@ -40,9 +42,10 @@ struct http_deadlines {
 
 /// Options of `http_server`.
 struct http_options {
-  std::string address = "127.0.0.1";  ///< empty: the Unix socket alone
-  std::uint16_t port = 8000;          ///< 0: any free port
-  std::string unix_path{};            ///< of a Unix socket to listen on as well; empty: none
+  std::string address = "127.0.0.1";       ///< empty: the Unix socket alone
+  std::uint16_t port = 8000;               ///< 0: any free port
+  std::string unix_path{};                 ///< of a Unix socket to listen on as well; empty: none
+  std::shared_ptr<tls_credentials> tls{};  ///< for the address; null: without TLS
   std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
   unsigned threads = 1;       ///< that read and write, each with its own connections
   unsigned json_threads = 1;  ///< that parse and write JSON of more than 64 KiB

@@ -20,8 +20,8 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -45,6 +45,7 @@ struct listener {
 
   acceptor incoming;
   asio::steady_timer retry;
+  tls_credentials* tls = nullptr;  // null: without TLS
 };
 
 [[nodiscard]] host_policy make_host_policy(const http_options& options) {
@@ -82,7 +83,9 @@ struct http_server::state {
 
   void listen_on_address() {
     const tcp::endpoint endpoint(asio::ip::make_address(options.address), options.port);
-    auto& incoming = listeners.emplace_back(loops.front().io()).incoming;
+    auto& place = listeners.emplace_back(loops.front().io());
+    place.tls = options.tls.get();
+    auto& incoming = place.incoming;
     incoming.open(endpoint.protocol());
     incoming.set_option(acceptor::reuse_address(true));
     incoming.bind(endpoint);
@@ -107,7 +110,7 @@ struct http_server::state {
           if (!place.incoming.is_open()) return;
           if (failure) return accept_later(place);
           accept(place);
-          admit(std::move(client), loop);
+          admit(std::move(client), place, loop);
         });
   }
 
@@ -118,14 +121,14 @@ struct http_server::state {
     });
   }
 
-  void admit(stream::socket client, connection_loop& loop) {
-    const auto origin = origin_of(client.native_handle());
+  void admit(stream::socket client, const listener& place, connection_loop& loop) {
     boost::system::error_code ignored;
     {
       const std::scoped_lock lock(mutex);
       if (connections < options.limits.connections) {
         ++connections;
       } else {
+        if (place.tls != nullptr) return;
         // The socket's buffer is empty, so that this does not block.
         client.non_blocking(true, ignored);
         client.write_some(asio::buffer(refusal), ignored);
@@ -134,10 +137,16 @@ struct http_server::state {
     }
     client.set_option(tcp::no_delay(true), ignored);  // a Unix socket does not have it
     try {
-      auto connection =
-          std::make_shared<http_connection>(std::move(client), origin, ++numbers, context, loop);
+      auto origin = origin_of(client.native_handle());
+      auto tls = place.tls == nullptr ? nullptr : place.tls->context();
+      if (tls) origin.is_private = true;
+      auto connection = std::make_shared<http_connection>(
+          http_connection::client{
+              .socket = std::move(client), .tls = std::move(tls), .origin = origin},
+          ++numbers, context, loop);
       asio::post(loop.io(), [connection = std::move(connection)] { connection->start(); });
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
+      // Memory is short, also that of OpenSSL.
       const std::scoped_lock lock(mutex);
       --connections;
     }

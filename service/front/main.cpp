@@ -34,6 +34,7 @@ struct settings {
   std::vector<std::string> files{};
   std::vector<std::string> http{"127.0.0.1:8000"};
   std::string grpc = "127.0.0.1:8001";
+  tls_files tls{};
   std::string token_file{};
   bool is_insecure = false;
   std::vector<std::string> devices{"auto"};
@@ -48,9 +49,13 @@ struct settings {
 /// @throws std::invalid_argument if there are more, or if one needs protection
 [[nodiscard]] http_options http_options_of(const settings& settings) {
   http_options options{.address = {}, .threads = settings.threads};
+  if (!settings.tls.certificate.empty()) {
+    options.tls = std::make_shared<tls_credentials>(settings.tls);
+  }
   for (const auto& text : settings.http) {
     const auto where = parse_listen_address("--http", text);
-    check_listen_address("--http", where, {.is_insecure = settings.is_insecure});
+    check_listen_address("--http", where,
+                         {.has_tls = options.tls != nullptr, .is_insecure = settings.is_insecure});
     const bool is_unix = !where.unix_path.empty();
     if (!(is_unix ? options.unix_path : options.address).empty()) {
       throw std::invalid_argument("--http: there are two addresses of one kind");
@@ -122,6 +127,7 @@ void wait_for_end(const sigset_t& signals, const http_options& options) {
   int signal = 0;
   while (sigwait(&signals, &signal) != 0 || signal == SIGHUP) {
     read_again(*options.access, "tokens");
+    if (options.tls) read_again(*options.tls, "certificates");
   }
 }
 
@@ -131,7 +137,9 @@ void print_address(const char* protocol, const std::string& host, std::uint16_t 
 }
 
 void print_addresses(const http_options& options, std::uint16_t port) {
-  if (!options.address.empty()) print_address("HTTP", options.address, port);
+  if (!options.address.empty()) {
+    print_address(options.tls ? "HTTPS" : "HTTP", options.address, port);
+  }
   if (!options.unix_path.empty()) {
     std::printf("sluiced %s: HTTP on unix:%s\n", sluice::version.data(), options.unix_path.c_str());
   }
@@ -187,6 +195,15 @@ void serve(const settings& settings) {
       ->capture_default_str();
   app.add_option("--token-file", settings.token_file,
                  "File with the tokens of clients: lines NAME ROLE SHA256, role infer or admin");
+  auto* const certificate =
+      app.add_option("--tls-certificate", settings.tls.certificate,
+                     "PEM file with the certificate of the server and those that sign it");
+  auto* const key = app.add_option("--tls-key", settings.tls.key, "PEM file with its key");
+  certificate->needs(key);
+  key->needs(certificate);
+  app.add_option("--tls-client-ca", settings.tls.client_ca,
+                 "PEM file with the certificates that sign those of clients, which all need then")
+      ->needs(certificate);
   app.add_flag(
       "--insecure", settings.is_insecure,
       "Serve other machines without encryption, behind a proxy or on a network of your own");
