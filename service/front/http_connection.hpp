@@ -93,17 +93,20 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   [[nodiscard]] bool read_head();
   void begin_request(const request_head& head);
   [[nodiscard]] bool read_body();
-  [[nodiscard]] bool read_text();
   [[nodiscard]] bool discard_body();
   void run_aside(state meanwhile, std::function<void()> work, std::function<void()> then);
   void finish_aside(const std::exception_ptr& failure, const std::function<void()>& then);
   void submit();
-  void answer_repository_request();
   [[nodiscard]] std::shared_ptr<pending_run> begin_run();
   void on_result(std::uint64_t run, run_result result);
   void reply_with(http_reply reply);
   void reply_with_failure(const std::exception_ptr& failure);
   void cancel_run() noexcept;
+
+  // http_repository.cpp: requests about the repository.
+  void begin_text();
+  [[nodiscard]] bool read_text();
+  void answer_repository_request();
 
   client_stream stream_;
   const connection_origin origin_;
@@ -131,7 +134,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   std::optional<clock::time_point> deadline_{};
   request_body body_{};
   inference_reader reader_;
-  std::string text_{};  ///< the body of a request that is not an infer request
+  std::string text_{};  ///< the body of a request about the repository
 
   // The run.
   std::uint64_t runs_ = 0;  ///< of the connection so far

@@ -4,13 +4,11 @@
 #include "service/front/http_error.hpp"
 #include "service/front/inference_run.hpp"
 #include "service/front/queries.hpp"
-#include "service/protocol/repository_json.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -23,9 +21,6 @@ namespace asio = boost::asio;
 
 // A short rest of a body is cheaper to read than a new connection is to set up.
 constexpr std::uint64_t most_discarded = std::uint64_t{64} << 10;
-
-// Of requests about the repository.
-constexpr std::size_t most_text_bytes = std::size_t{64} << 10;
 
 constexpr std::string_view invitation = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -50,10 +45,6 @@ void check_origin(const request_head& head, const host_policy& hosts) {
   if (!has_no_host && !hosts.permits(head.host)) {
     throw http_error(403, "the server does not have the name in Host");
   }
-}
-
-[[noreturn]] void refuse_text() {
-  throw http_error(413, "the body of a request about the repository has more than 64 KiB");
 }
 
 }  // namespace
@@ -117,8 +108,7 @@ void http_connection::begin_request(const request_head& head) {
   if (route_.target == endpoint::infer) {
     reader_.begin(body_, head.json_bytes, body_limit);
   } else {
-    text_.clear();
-    if (body_.plain_bytes().value_or(0) > most_text_bytes) refuse_text();
+    begin_text();
   }
   if (awaits_invitation_ && buffer_.empty()) {
     awaits_invitation_ = false;
@@ -144,23 +134,6 @@ bool http_connection::read_body() {
       return true;
   }
   return false;
-}
-
-bool http_connection::read_text() {
-  while (!body_.is_done()) {
-    std::array<std::byte, 4096> piece;
-    const auto [consumed, written] = body_.decode(buffer_.bytes(), piece);
-    buffer_.consume(consumed);
-    text_.append(reinterpret_cast<const char*>(piece.data()), written);
-    if (text_.size() > most_text_bytes) refuse_text();
-    if (consumed == 0 && written == 0) return false;
-  }
-  if (has_hung_up_) {
-    close();
-  } else {
-    answer_repository_request();
-  }
-  return true;
 }
 
 bool http_connection::discard_body() {
@@ -234,30 +207,6 @@ std::shared_ptr<pending_run> http_connection::begin_run() {
       });
   enter(state::running);
   return pending;
-}
-
-void http_connection::answer_repository_request() {
-  if (route_.target == endpoint::repository_index) {
-    const auto request = parse_index_request(text_);
-    return reply_with({.json = repository_index_json(context_.backend.index(), request)});
-  }
-  const bool is_load = route_.target == endpoint::model_load;
-  is_load ? check_load_request(text_) : check_unload_request(text_);
-  auto pending = begin_run();
-  auto done = [pending](std::optional<request_error> failure) {
-    pending->deliver({.error = std::move(failure)});
-  };
-  try {
-    if (is_load) {
-      context_.backend.load(route_.model, std::move(done));
-    } else {
-      context_.backend.unload(route_.model, std::move(done));
-    }
-  } catch (...) {
-    pending->forget();
-    throw;
-  }
-  run_ = std::move(pending);
 }
 
 void http_connection::on_result(std::uint64_t run, run_result result) {

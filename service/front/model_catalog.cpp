@@ -99,6 +99,7 @@ void model_catalog::load_missing(const std::string& name, const repository_news&
     const auto& state = models_[name].versions[version];
     const bool is_served = state.served && state.problem.empty();
     if (!is_served && !state.loading) load({name, version}, news, due);
+    if (state.loading) state.loading->is_requested = true;
   }
 }
 
@@ -337,7 +338,7 @@ bool model_catalog::is_ready() const {
     const auto& model = each.second;
     bool is_served = false;
     for (const auto& [version, state] : model.versions) {
-      if (!state.served && state.loading) return false;
+      if (!state.served && state.loading && !state.loading->is_requested) return false;
       is_served = is_served || state.served;
     }
     return is_served || !model.is_required;

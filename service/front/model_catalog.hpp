@@ -29,6 +29,7 @@ struct loaded_version {
   std::uint64_t version = 0;
   model_config config{};
   std::shared_ptr<const file_descriptor> file{};  ///< what workers load, also later ones
+  bool is_requested = false;                      ///< whether a request waits for it
   std::vector<tensor_metadata> inputs{};
   std::vector<tensor_metadata> outputs{};
   std::unordered_map<std::string, std::uint32_t> input_numbers{};
@@ -93,8 +94,8 @@ class model_catalog {
   /// Why a model, or one of its versions, cannot be served as the repository has it; empty if it
   /// is. Nothing while it is being loaded.
   [[nodiscard]] std::optional<std::string> load_problem(const std::string& model) const;
-  /// Whether all models that are required are served, and no content has yet to be loaded for the
-  /// first time.
+  /// Whether all models that are required are served, and no version has yet to be loaded for the
+  /// first time, except by request.
   [[nodiscard]] bool is_ready() const;
 
  private:

@@ -179,6 +179,7 @@ TEST(model_catalog, serves_an_unloaded_model_only_after_a_request) {
 
   const auto third = catalog.apply(look_at("m", 1), {"m"}).loads.at(0);
   EXPECT_FALSE(catalog.load_problem("m"));
+  EXPECT_TRUE(catalog.is_ready()) << "a load by request stops nobody";
   EXPECT_EQ(catalog.index().at(0).state, serving_state::loading);
   (void)catalog.note_loaded(third->handle, one_tensor, one_tensor);
   EXPECT_EQ(catalog.load_problem("m"), "");
