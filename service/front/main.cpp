@@ -123,10 +123,10 @@ void read_again(Files& files, const char* name) noexcept {
 }
 
 /// Waits for SIGTERM or SIGINT, which are blocked in all threads. SIGHUP has files read again.
-void wait_for_end(const sigset_t& signals, const http_options& options) {
+void wait_for_end(const sigset_t& signals, const settings& settings, const http_options& options) {
   int signal = 0;
   while (sigwait(&signals, &signal) != 0 || signal == SIGHUP) {
-    read_again(*options.access, "tokens");
+    if (!settings.token_file.empty()) read_again(*options.access, "tokens");
     if (options.tls) read_again(*options.tls, "certificates");
   }
 }
@@ -166,7 +166,7 @@ void serve(const settings& settings) {
   std::fflush(stdout);
   {
     const auto receiving = backend.receive_on(server.loops());
-    wait_for_end(signals, http);
+    wait_for_end(signals, settings, http);
     backend.drain();
     if (calls) calls->check_health();
     std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));

@@ -26,11 +26,11 @@ constexpr const char* no_token = "";
 const std::string alice = "Authorization: Bearer alice-token\r\n";
 const std::string root = "Authorization: Bearer root-token\r\n";
 
-std::string get(const std::string& path, const std::string& fields) {
+std::string get_with(const std::string& path, const std::string& fields) {
   return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n";
 }
 
-std::string post(const std::string& path, const std::string& body, const std::string& fields) {
+std::string post_with(const std::string& path, const std::string& body, const std::string& fields) {
   return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
@@ -38,7 +38,7 @@ std::string post(const std::string& path, const std::string& body, const std::st
 const std::string infer_body =
     R"({"inputs":[{"name":"a","datatype":"UINT8","shape":[1],"data":[65]}]})";
 
-unsigned status_of(raw_client& client, const std::string& request) {
+unsigned status_after(raw_client& client, const std::string& request) {
   client.send(request);
   const auto reply = client.receive();
   return reply ? reply->status : 0;
@@ -57,12 +57,12 @@ TEST(http_access, without_tokens_is_to_models) {
   noting_backend noting;
   http_server server({.port = 0}, noting.backend);
   raw_client client(server.port());
-  EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, no_token)), 200U);
-  EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, alice)), 200U);
+  EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, no_token)), 200U);
+  EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, alice)), 200U);
   EXPECT_EQ(noting.tenants, (std::vector<std::string>{"", ""}));
-  EXPECT_EQ(status_of(client, post("/v2/repository/index", "", no_token)), 200U);
-  EXPECT_EQ(status_of(client, post("/v2/repository/models/m/load", "", no_token)), 403U);
-  EXPECT_EQ(status_of(client, post("/v2/repository/models/m/unload", "", root)), 403U);
+  EXPECT_EQ(status_after(client, post_with("/v2/repository/index", "", no_token)), 200U);
+  EXPECT_EQ(status_after(client, post_with("/v2/repository/models/m/load", "", no_token)), 403U);
+  EXPECT_EQ(status_after(client, post_with("/v2/repository/models/m/unload", "", root)), 403U);
 }
 
 TEST(http_access, with_tokens_is_by_their_roles) {
@@ -71,28 +71,29 @@ TEST(http_access, with_tokens_is_by_their_roles) {
   http_server server({.port = 0, .access = tokens.policy()}, noting.backend);
   raw_client client(server.port());
   for (const char* path : {"/v2/health/live", "/v2/health/ready"}) {
-    EXPECT_EQ(status_of(client, get(path, no_token)), 200U) << path;
-    EXPECT_EQ(status_of(client, get(path, "Authorization: Bearer x\r\n")), 200U) << path;
+    EXPECT_EQ(status_after(client, get_with(path, no_token)), 200U) << path;
+    EXPECT_EQ(status_after(client, get_with(path, "Authorization: Bearer x\r\n")), 200U) << path;
   }
   for (const char* path : {"/v2", "/v2/models/m", "/v2/models/m/ready", "/v2/models/m/config"}) {
-    EXPECT_EQ(status_of(client, get(path, no_token)), 401U) << path;
-    EXPECT_EQ(status_of(client, get(path, "Authorization: Bearer x\r\n")), 401U) << path;
-    EXPECT_EQ(status_of(client, get(path, alice)), 200U) << path;
+    EXPECT_EQ(status_after(client, get_with(path, no_token)), 401U) << path;
+    EXPECT_EQ(status_after(client, get_with(path, "Authorization: Bearer x\r\n")), 401U) << path;
+    EXPECT_EQ(status_after(client, get_with(path, alice)), 200U) << path;
   }
   for (const char* path : {"/v2/repository/models/m/load", "/v2/repository/models/m/unload"}) {
-    EXPECT_EQ(status_of(client, post(path, "", no_token)), 401U) << path;
-    EXPECT_EQ(status_of(client, post(path, "", alice)), 403U) << path;
-    EXPECT_EQ(status_of(client, post(path, "", root)), 200U) << path;
+    EXPECT_EQ(status_after(client, post_with(path, "", no_token)), 401U) << path;
+    EXPECT_EQ(status_after(client, post_with(path, "", alice)), 403U) << path;
+    EXPECT_EQ(status_after(client, post_with(path, "", root)), 200U) << path;
   }
-  EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, no_token)), 401U);
-  EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, alice)), 200U);
+  EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, no_token)), 401U);
+  EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, alice)), 200U);
   // Each request counts by itself, and headers of identity say nothing.
-  EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, "X-Forwarded-User: root\r\n")),
+  EXPECT_EQ(status_after(client,
+                         post_with("/v2/models/m/infer", infer_body, "X-Forwarded-User: root\r\n")),
             401U);
-  EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, root)), 200U);
+  EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, root)), 200U);
   EXPECT_EQ(noting.tenants, (std::vector<std::string>{"alice", "root"}));
 
-  client.send(get("/v2", no_token));
+  client.send(get_with("/v2", no_token));
   const auto reply = client.receive();
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->field("WWW-Authenticate"), "Bearer realm=\"sluiced\"");
@@ -104,7 +105,7 @@ TEST(http_access, refuses_malformed_authorizations) {
   http_server server({.port = 0, .access = tokens.policy()}, noting.backend);
   const auto ask = [&](const std::string& fields) {
     raw_client client(server.port());
-    return status_of(client, get("/v2", fields));
+    return status_after(client, get_with("/v2", fields));
   };
   EXPECT_EQ(ask(alice + alice), 400U);
   EXPECT_EQ(ask("Authorization: Bearer " + std::string(20'000, 'x') + "\r\n"), 431U);
@@ -138,13 +139,13 @@ TEST(http_access, by_the_unix_socket_is_that_of_an_administrator) {
     ASSERT_EQ(::lstat(path.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode, S_IFSOCK | 0600U);
     raw_client client(path);
-    EXPECT_EQ(status_of(client, post("/v2/repository/models/m/load", "", no_token)), 200U);
-    EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, no_token)), 200U);
-    EXPECT_EQ(status_of(client, post("/v2/models/m/infer", infer_body, alice)), 200U);
+    EXPECT_EQ(status_after(client, post_with("/v2/repository/models/m/load", "", no_token)), 200U);
+    EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, no_token)), 200U);
+    EXPECT_EQ(status_after(client, post_with("/v2/models/m/infer", infer_body, alice)), 200U);
     EXPECT_EQ(noting.tenants, (std::vector<std::string>{"", "alice"}));
-    EXPECT_EQ(status_of(client, "GET /v2 HTTP/1.1\r\nHost: any.example\r\n\r\n"), 200U);
+    EXPECT_EQ(status_after(client, "GET /v2 HTTP/1.1\r\nHost: any.example\r\n\r\n"), 200U);
     raw_client other(server.port());
-    EXPECT_EQ(status_of(other, post("/v2/repository/models/m/load", "", no_token)), 401U);
+    EXPECT_EQ(status_after(other, post_with("/v2/repository/models/m/load", "", no_token)), 401U);
   }
   EXPECT_FALSE(std::filesystem::exists(path));
 }
@@ -156,7 +157,7 @@ TEST(http_access, may_be_by_the_unix_socket_alone) {
   http_server server({.address = {}, .unix_path = path}, noting.backend);
   EXPECT_EQ(server.port(), 0U);
   raw_client client(path);
-  EXPECT_EQ(status_of(client, get("/v2", no_token)), 200U);
+  EXPECT_EQ(status_after(client, get_with("/v2", no_token)), 200U);
   server.stop(std::chrono::milliseconds(0));
   EXPECT_FALSE(std::filesystem::exists(path));
 }
@@ -189,7 +190,7 @@ TEST(http_access, replaces_only_the_socket_of_a_server_that_has_ended) {
     http_server server({.address = {}, .unix_path = path}, noting.backend);
     EXPECT_EQ(number_of(path), EADDRINUSE);
     raw_client client(path);
-    EXPECT_EQ(status_of(client, get("/v2", no_token)), 200U) << "it still has its socket";
+    EXPECT_EQ(status_after(client, get_with("/v2", no_token)), 200U) << "it still has its socket";
   }
   std::ofstream(path) << "a file";
   EXPECT_EQ(number_of(path), EEXIST);

@@ -33,7 +33,7 @@ using test::tls_client;
 const std::string live = "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// An infer request with a binary tensor, and the same as its answer.
-std::string infer(const std::string& tensor, const std::string& fields = "") {
+std::string tensor_request(const std::string& tensor, const std::string& fields = "") {
   const auto size = std::to_string(tensor.size());
   const std::string json = R"({"inputs":[{"name":"a","datatype":"UINT8","shape":[)" + size +
                            R"(],"parameters":{"binary_data_size":)" + size +
@@ -90,7 +90,7 @@ TEST_F(tls, carries_requests_of_any_size) {
     for (const std::size_t bytes : {0, 1, 4096, 16'384, 100'000, 5'000'000}) {
       std::string tensor(bytes, '\0');
       for (auto& each : tensor) each = static_cast<char>(generator());
-      ASSERT_TRUE(client.send(infer(tensor)));
+      ASSERT_TRUE(client.send(tensor_request(tensor)));
       const auto reply = client.receive();
       ASSERT_TRUE(reply);
       ASSERT_EQ(reply->status, 200U) << reply->body;
@@ -253,7 +253,7 @@ TEST_F(tls, cancels_the_run_of_a_client_that_hangs_up) {
   http_server server(any_port(), backend);
   for (const bool is_orderly : {true, false}) {
     auto client = connect(server);
-    client.send(infer("x"));
+    client.send(tensor_request("x"));
     const auto held = backend.take_held();
     if (is_orderly) SSL_shutdown(client.native());
     client.socket().close();
@@ -266,7 +266,7 @@ TEST_F(tls, keeps_the_connection_after_a_deadline) {
   http_server server(any_port(), backend);
   auto client = connect(server);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(client.ask(infer("x", "Inference-Timeout-Us: 1000\r\n")), 504U);
+    EXPECT_EQ(client.ask(tensor_request("x", "Inference-Timeout-Us: 1000\r\n")), 504U);
     EXPECT_EQ(client.ask(live), 200U);
   }
 }
@@ -277,7 +277,7 @@ TEST_F(tls, stalled_bodies_meet_their_deadline) {
   http_server server(options, backend_);
   for (int i = 0; i < 5; ++i) {
     auto client = connect(server);
-    const auto request = infer(std::string(100'000, 'x'));
+    const auto request = tensor_request(std::string(100'000, 'x'));
     client.send(request.substr(0, 50'000 + 1000 * static_cast<std::size_t>(i)));
     const auto reply = client.receive();
     ASSERT_TRUE(reply);
