@@ -6,7 +6,7 @@
 #   if found      Dnnl::dnnl  OnnxMessages::onnx (layer 4)
 #   layer 5       CAF::core, of the CAF that SLUICE_CAF chooses
 #   layer 6       Boost::headers  OpenSSL::SSL  ZLIB::ZLIB  protobuf::libprotobuf  Grpc::grpc++
-#                 CLI11::CLI11, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
+#                 PrometheusCore::prometheus_core  CLI11::CLI11, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   CUDA          see SluiceCuda
@@ -53,6 +53,7 @@ if(SLUICE_BUILD_SERVICE)
   find_package(Protobuf REQUIRED MODULE)
   find_package(Grpc 1.51 REQUIRED MODULE)
   find_package(CLI11 REQUIRED)
+  find_package(PrometheusCore MODULE REQUIRED)
   find_path(TomlPlusPlus_INCLUDE_DIR toml++/toml.h REQUIRED DOC "Folder of toml++/toml.h")
   mark_as_advanced(TomlPlusPlus_INCLUDE_DIR)
 endif()

@@ -153,6 +153,7 @@ received_reply front_channel::read_reply(std::uint64_t offset) {
   received.memory = std::shared_ptr<const void>(
       memory.data() + offset,
       [arena = arena_, offset](const void*) { arena->release_reply(offset); });
+  received.statistics = message.statistics;
   received.outputs.reserve(message.outputs.size());
   for (auto& output : message.outputs) {
     received.outputs.push_back({.number = output.number,

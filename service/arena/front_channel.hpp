@@ -59,6 +59,7 @@ struct received_reply {
   std::uint64_t number = 0;  ///< of the request
   std::optional<request_error> error{};
   std::vector<received_output> outputs{};
+  run_statistics statistics{};           ///< checked to be in range, but the worker's word
   std::shared_ptr<const void> memory{};  ///< keeps the bytes of the outputs; null for an error
   request_region request{};              ///< the inputs, for a retry
 };

@@ -4,6 +4,7 @@
 #include "service/arena/arena_fault.hpp"
 #include "service/arena/utf8_text.hpp"
 
+#include <algorithm>
 #include <bitset>
 #include <cstring>
 #include <stdexcept>
@@ -20,15 +21,29 @@ constexpr auto last_status = static_cast<std::uint64_t>(request_status::deadline
   return numbers.count() == outputs.size();
 }
 
+[[nodiscard]] run_statistics read_statistics(word_reader& reader) {
+  run_statistics statistics{};
+  statistics.queue_ns = reader.next_up_to(run_statistics::max_ns);
+  statistics.compute_ns = reader.next_up_to(run_statistics::max_ns);
+  statistics.batch = reader.next_up_to(run_statistics::max_batch);
+  if (statistics.batch == 0) throw arena_fault("a run without a request");
+  return statistics;
+}
+
 }  // namespace
 
 std::size_t reply_message_words(std::size_t outputs) noexcept {
-  return 3 + outputs * tensor_words;
+  return 6 + outputs * tensor_words;
 }
 
 message_words encode_outputs(std::uint64_t number, const std::vector<tensor_descriptor>& outputs,
-                             arena_part replies) {
-  message_words words{number, has_outputs, outputs.size()};
+                             arena_part replies, const run_statistics& statistics) {
+  message_words words{number,
+                      has_outputs,
+                      outputs.size(),
+                      std::min(statistics.queue_ns, run_statistics::max_ns),
+                      std::min(statistics.compute_ns, run_statistics::max_ns),
+                      std::clamp(statistics.batch, std::uint64_t{1}, run_statistics::max_batch)};
   words.reserve(reply_message_words(outputs.size()));
   for (const auto& output : outputs) append(words, output, replies);
   if (!have_different_numbers(outputs)) {
@@ -58,6 +73,7 @@ reply_message decode_reply(const message_words& words, arena_part replies) {
     reply.error.emplace(static_cast<request_status>(kind - 1), valid_utf8(text));
   } else {
     const auto count = reader.next_up_to(tensor_descriptor::max_count);
+    reply.statistics = read_statistics(reader);
     auto bytes_left = replies.bytes;
     for (std::uint64_t i = 0; i < count; ++i) {
       reply.outputs.push_back(read_tensor(reader, replies));

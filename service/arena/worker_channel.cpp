@@ -115,7 +115,7 @@ void worker_channel::collect_releases_locked() {
 }
 
 void worker_channel::send(std::uint64_t number, std::vector<tensor_descriptor> outputs,
-                          reply_region region) {
+                          reply_region region, const run_statistics& statistics) {
   if (outputs.size() != region.tensors_.size()) {
     throw std::invalid_argument("a reply whose outputs are not those of its memory");
   }
@@ -123,7 +123,7 @@ void worker_channel::send(std::uint64_t number, std::vector<tensor_descriptor> o
     outputs[i].offset = static_cast<std::uint64_t>(region.tensor(i).data() - memory().data());
     outputs[i].bytes = region.tensor(i).size();
   }
-  send(encode_outputs(number, outputs, layout_.replies()), region);
+  send(encode_outputs(number, outputs, layout_.replies(), statistics), region);
 }
 
 bool worker_channel::send_error(std::uint64_t number, request_status status,

@@ -83,7 +83,8 @@ class worker_channel {
   /// Answers a request. The outputs are the tensors of the region in this order; their offsets and
   /// sizes are filled in.
   /// @throws std::invalid_argument if the outputs do not match the region, or have a defect
-  void send(std::uint64_t number, std::vector<tensor_descriptor> outputs, reply_region region);
+  void send(std::uint64_t number, std::vector<tensor_descriptor> outputs, reply_region region,
+            const run_statistics& statistics = {});
   /// Answers a request with an error; false if there is no memory now, as in `allocate`.
   [[nodiscard]] bool send_error(std::uint64_t number, request_status status, std::string_view text);
   /// Whether memory of replies has returned since `allocate` or `send_error` found none. It also

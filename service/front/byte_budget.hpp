@@ -14,11 +14,18 @@ class byte_budget {
   [[nodiscard]] bool try_take(std::uint64_t bytes) noexcept {
     std::uint64_t used = used_.load(std::memory_order_relaxed);
     do {
-      if (bytes > limit_ - used) return false;
+      if (bytes > limit_ - used) {
+        refusals_.fetch_add(1, std::memory_order_relaxed);
+        return false;
+      }
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
   }
   void put_back(std::uint64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  /// How often `try_take` has returned false.
+  [[nodiscard]] std::uint64_t refusals() const noexcept {
+    return refusals_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::uint64_t used() const noexcept {
     return used_.load(std::memory_order_relaxed);
   }
@@ -26,6 +33,7 @@ class byte_budget {
  private:
   const std::uint64_t limit_;
   std::atomic<std::uint64_t> used_{0};
+  std::atomic<std::uint64_t> refusals_{0};
 };
 
 /// Bytes of a budget that one user has taken. The destructor puts them back.

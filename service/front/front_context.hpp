@@ -5,6 +5,8 @@
 #include "service/front/host_policy.hpp"
 #include "service/front/http_options.hpp"
 #include "service/front/model_backend.hpp"
+#include "service/front/request_router.hpp"
+#include "service/metrics/http_statistics.hpp"
 
 #include <boost/asio/thread_pool.hpp>
 
@@ -15,6 +17,8 @@ struct front_context {
   const http_options& options;
   const host_policy& hosts;
   model_backend& backend;
+  const request_router& router;
+  http_statistics& statistics;
   byte_budget json;
   boost::asio::thread_pool json_threads;
 };

@@ -124,6 +124,7 @@ void http_connection::on_read(const boost::system::error_code& failure, std::siz
   if (state_ == state::closed) return;
   if (state_ == state::head && buffer_.empty() && bytes > 0) enter(state::head);
   state_bytes_ += bytes;
+  context_.statistics.count_received(bytes);
   if (direct > 0 && state_ == state::body) reader_.take_direct(direct, body_);
   buffer_.commit(bytes - direct);
   // A deadline that ends the reading of a body aborts the read.
@@ -153,13 +154,22 @@ void http_connection::write_reply() {
   written_.clear();
   written_.emplace_back(head_.data(), head_.size());
   if (!is_head_request_) {
-    if (!reply_.json.empty()) written_.emplace_back(reply_.json.data(), reply_.json.size());
+    if (!reply_.text.empty()) written_.emplace_back(reply_.text.data(), reply_.text.size());
     for (const auto& tensor : reply_.binary) {
       if (!tensor.empty()) written_.emplace_back(tensor.data(), tensor.size());
     }
   }
+  // Before the first byte: a client that has its reply finds it counted.
+  context_.statistics.count_reply(reply_.status);
+  end_request();
   enter(state::writing);
   write(written_);
+}
+
+void http_connection::end_request() noexcept {
+  if (std::exchange(is_counted_, false)) {
+    context_.statistics.end_request(clock::now() - request_since_);
+  }
 }
 
 void http_connection::write(std::span<const asio::const_buffer> buffers) {
@@ -169,7 +179,8 @@ void http_connection::write(std::span<const asio::const_buffer> buffers) {
         state_bytes_ = total;
         return failure ? 0 : most_bytes_a_write;
       },
-      [self = shared_from_this()](const boost::system::error_code& failure, std::size_t) {
+      [self = shared_from_this()](const boost::system::error_code& failure, std::size_t bytes) {
+        self->context_.statistics.count_sent(bytes);
         self->on_written(failure);
       });
 }
@@ -217,6 +228,8 @@ void http_connection::linger() {
 void http_connection::close() noexcept {
   if (state_ == state::closed) return;
   state_ = state::closed;
+  if (is_counted_) context_.statistics.count_reply(499);
+  end_request();
   stream_.close();
   loop_.erase(*this);
 }

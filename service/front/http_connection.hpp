@@ -82,6 +82,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void read_more();
   void on_read(const boost::system::error_code& failure, std::size_t bytes, std::size_t direct);
   void write_reply();
+  void end_request() noexcept;
   void write(std::span<const boost::asio::const_buffer> buffers);
   void on_written(const boost::system::error_code& failure);
   void end();
@@ -131,6 +132,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   route route_{};
   std::string tenant_{};
   clock::time_point request_since_{};
+  bool is_counted_ = false;  ///< among the requests in flight
   std::optional<clock::time_point> deadline_{};
   request_body body_{};
   inference_reader reader_;

@@ -3,7 +3,6 @@
 #include "service/front/http_connection.hpp"
 #include "service/front/http_error.hpp"
 #include "service/front/inference_run.hpp"
-#include "service/front/queries.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
@@ -38,6 +37,7 @@ constexpr std::string_view invitation = "HTTP/1.1 100 Continue\r\n\r\n";
   }
 }
 
+/// @throws http_error 403 if the request comes from a page, or for another name
 void check_origin(const request_head& head, const host_policy& hosts) {
   if (!hosts.is_restricted()) return;
   if (head.has_origin) throw http_error(403, "the server does not answer to pages of browsers");
@@ -79,18 +79,25 @@ void http_connection::begin_request(const request_head& head) {
   request_since_ = clock::now();
   deadline_.reset();
   if (head.timeout) deadline_ = request_since_ + *head.timeout;
+  is_counted_ = true;
+  context_.statistics.begin_request();
   is_head_request_ = head.method == http_method::head;
   is_http_1_0_ = head.is_http_1_0;
   keeps_alive_ = head.keeps_alive;
   body_ = request_body(head, body_limit);
   awaits_invitation_ = head.expects_continue && head.has_body() && !head.is_http_1_0;
 
-  if (!origin_.is_unix) check_origin(head, context_.hosts);
+  try {
+    if (!origin_.is_unix) check_origin(head, context_.hosts);
+  } catch (const http_error&) {
+    context_.statistics.count_refused_origin();
+    throw;
+  }
   if (head.path == "*") {
     if (head.method != http_method::options) throw http_error(400, "the path is *");
     return reply_with({.status = 204, .allow = "GET, HEAD, POST, OPTIONS"});
   }
-  route_ = find_route(head.path);
+  route_ = context_.router.find(head.path);
   const auto allowed = allowed_methods(route_.target);
   if (!allows(route_.target, head.method)) {
     auto reply = make_error_reply(405, "the path does not have this method");
@@ -103,7 +110,7 @@ void http_connection::begin_request(const request_head& head) {
   if (role != access_role::none) {
     tenant_ = context_.options.access->admit(head.authorization, origin_, role);
   }
-  if (!takes_body(route_.target)) return reply_with(answer_query(route_, context_.backend));
+  if (!takes_body(route_.target)) return reply_with(context_.router.answer(route_));
 
   if (route_.target == endpoint::infer) {
     reader_.begin(body_, head.json_bytes, body_limit);
@@ -215,7 +222,7 @@ void http_connection::on_result(std::uint64_t run, run_result result) {
   continue_with([&] {
     const auto& request = reader_.request();
     if (route_.target != endpoint::infer) {
-      return reply_with(result.error ? make_error_reply(*result.error) : http_reply{.json = "{}"});
+      return reply_with(result.error ? make_error_reply(*result.error) : http_reply{.text = "{}"});
     }
     if (result.error || json_output_bytes(request, result) <= most_json_between_reads) {
       return reply_with(make_run_reply(request, route_, std::move(result)));

@@ -63,7 +63,7 @@ void append_number(std::string& text, std::uint64_t number) {
 }  // namespace
 
 http_reply make_error_reply(unsigned status, std::string_view message) {
-  return {.status = status, .json = error_json(message)};
+  return {.status = status, .text = error_json(message)};
 }
 
 http_reply make_error_reply(const request_error& error) {
@@ -75,21 +75,22 @@ void write_reply_head(std::string& head, const http_reply& reply, connection_opt
   append_number(head, reply.status);
   head.append(" ").append(reason(reply.status)).append("\r\n");
   if (reply.status != 204) {
-    std::uint64_t bytes = reply.json.size();
+    std::uint64_t bytes = reply.text.size();
     for (const auto& tensor : reply.binary) bytes += tensor.size();
-    head.append(reply.binary.empty() ? "Content-Type: application/json\r\n"
-                                     : "Content-Type: application/octet-stream\r\n");
-    head.append("Content-Length: ");
+    head.append("Content-Type: ")
+        .append(reply.binary.empty() ? reply.content_type : "application/octet-stream")
+        .append("\r\nContent-Length: ");
     append_number(head, bytes);
     head.append("\r\n");
     if (!reply.binary.empty()) {
       head.append("Inference-Header-Content-Length: ");
-      append_number(head, reply.json.size());
+      append_number(head, reply.text.size());
       head.append("\r\n");
     }
   }
   if (!reply.allow.empty()) head.append("Allow: ").append(reply.allow).append("\r\n");
   if (reply.status == 401) head.append("WWW-Authenticate: Bearer realm=\"sluiced\"\r\n");
+  head.append(reply.fields);
   if (reply.status == 429 || reply.status == 503) head.append("Retry-After: 1\r\n");
   if (option == connection_option::close) head.append("Connection: close\r\n");
   if (option == connection_option::named_keep_alive) head.append("Connection: keep-alive\r\n");

@@ -15,11 +15,14 @@ namespace sluice::service {
 /// An answer to a request.
 struct http_reply {
   unsigned status = 200;
-  std::string json{};
+  std::string text{};
   /// Follows the text; if there is any, also of no bytes, the reply says where the text ends.
   std::vector<std::span<const std::byte>> binary{};
   std::shared_ptr<const void> memory{};  ///< keeps `binary`
-  std::string_view allow{};              ///< of static storage; the field Allow if not empty
+  // Of static storage.
+  std::string_view allow{};                            ///< the field Allow if not empty
+  std::string_view content_type = "application/json";  ///< of a reply without `binary`
+  std::string_view fields{};                           ///< further ones, each with its CRLF
 };
 
 /// What the head of a reply says about its connection.

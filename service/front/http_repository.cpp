@@ -45,7 +45,7 @@ bool http_connection::read_text() {
 void http_connection::answer_repository_request() {
   if (route_.target == endpoint::repository_index) {
     const auto request = parse_index_request(text_);
-    return reply_with({.json = repository_index_json(context_.backend.index(), request)});
+    return reply_with({.text = repository_index_json(context_.backend.index(), request)});
   }
   const bool is_load = route_.target == endpoint::model_load;
   is_load ? check_load_request(text_) : check_unload_request(text_);

@@ -6,6 +6,7 @@
 #include "service/front/front_context.hpp"
 #include "service/front/http_connection.hpp"
 #include "service/front/http_reply.hpp"
+#include "service/front/inference_router.hpp"
 #include "service/front/unix_listener.hpp"
 
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -60,12 +61,15 @@ struct listener {
 }  // namespace
 
 struct http_server::state {
-  state(http_options chosen, model_backend& backend)
+  state(http_options chosen, model_backend& backend, const request_router* router)
       : options(std::move(chosen)),
         hosts(make_host_policy(options)),
+        protocol(backend),
         context{.options = options,
                 .hosts = hosts,
                 .backend = backend,
+                .router = router == nullptr ? protocol : *router,
+                .statistics = statistics,
                 .json = byte_budget(options.limits.json_bytes_in_flight),
                 .json_threads{std::max(1U, options.json_threads)}} {
     for (unsigned i = 0; i < std::max(1U, options.threads); ++i) {
@@ -86,10 +90,16 @@ struct http_server::state {
     auto& place = listeners.emplace_back(loops.front().io());
     place.tls = options.tls.get();
     auto& incoming = place.incoming;
-    incoming.open(endpoint.protocol());
-    incoming.set_option(acceptor::reuse_address(true));
-    incoming.bind(endpoint);
-    incoming.listen();
+    try {
+      incoming.open(endpoint.protocol());
+      incoming.set_option(acceptor::reuse_address(true));
+      incoming.bind(endpoint);
+      incoming.listen();
+    } catch (const boost::system::system_error& failure) {
+      throw std::system_error(failure.code(), "the HTTP server cannot listen on " +
+                                                  options.address + ", port " +
+                                                  std::to_string(options.port));
+    }
     tcp::endpoint bound;
     const auto local = incoming.local_endpoint();
     std::memcpy(bound.data(), local.data(), local.size());
@@ -128,6 +138,8 @@ struct http_server::state {
       if (connections < options.limits.connections) {
         ++connections;
       } else {
+        statistics.count_refused_connection();
+        statistics.count_reply(503);
         if (place.tls != nullptr) return;
         // The socket's buffer is empty, so that this does not block.
         client.non_blocking(true, ignored);
@@ -182,12 +194,14 @@ struct http_server::state {
 
   const http_options options;
   const host_policy hosts;
+  const inference_router protocol;
+  http_statistics statistics{};
   front_context context;
   std::string refusal = [] {
     const auto reply = make_error_reply(503, "the server has too many connections");
     std::string text;
     write_reply_head(text, reply, connection_option::close);
-    return text + reply.json;
+    return text + reply.text;
   }();
 
   std::mutex mutex{};
@@ -209,7 +223,14 @@ struct http_server::state {
 };
 
 http_server::http_server(http_options options, model_backend& backend) try
-    : state_(std::make_unique<state>(std::move(options), backend)) {
+    : state_(std::make_unique<state>(std::move(options), backend, nullptr)) {
+} catch (const boost::system::system_error& failure) {
+  throw std::system_error(failure.code(), "the HTTP server cannot listen");
+}
+
+http_server::http_server(http_options options, model_backend& backend,
+                         const request_router& router) try
+    : state_(std::make_unique<state>(std::move(options), backend, &router)) {
 } catch (const boost::system::system_error& failure) {
   throw std::system_error(failure.code(), "the HTTP server cannot listen");
 }
@@ -220,6 +241,14 @@ http_server::~http_server() {
 
 std::uint16_t http_server::port() const noexcept {
   return state_->port;
+}
+
+http_counts http_server::counts() const {
+  auto counts = state_->statistics.counts();
+  counts.connections = connections();
+  counts.json_bytes = json_bytes();
+  counts.refused_json = state_->context.json.refusals();
+  return counts;
 }
 
 std::size_t http_server::connections() const {

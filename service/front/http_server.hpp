@@ -3,6 +3,8 @@
 
 #include "service/front/http_options.hpp"
 #include "service/front/model_backend.hpp"
+#include "service/front/request_router.hpp"
+#include "service/metrics/http_statistics.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -16,7 +18,7 @@ class io_context;
 
 namespace sluice::service {
 
-/// A server of the Open Inference Protocol over HTTP/1.1.
+/// A server of the Open Inference Protocol, or of other paths, over HTTP/1.1.
 ///
 ///     http_server server({.port = 0}, backend);
 ///     connect("127.0.0.1", server.port());
@@ -31,6 +33,9 @@ class http_server {
   /// @param backend  outlives the server
   /// @throws std::system_error if the address cannot be bound
   http_server(http_options options, model_backend& backend);
+  /// Likewise, with other paths than those of the protocol.
+  /// @param router  outlives the server
+  http_server(http_options options, model_backend& backend, const request_router& router);
   http_server(const http_server&) = delete;
   http_server& operator=(const http_server&) = delete;
   /// `stop` without a delay.
@@ -38,6 +43,8 @@ class http_server {
 
   /// The port that is bound; 0 if there is only a Unix socket.
   [[nodiscard]] std::uint16_t port() const noexcept;
+  /// What the server has done.
+  [[nodiscard]] http_counts counts() const;
   /// Connections that are open.
   [[nodiscard]] std::size_t connections() const;
   /// Bytes of JSON text that are being read or parsed.

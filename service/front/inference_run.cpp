@@ -78,7 +78,7 @@ http_reply make_run_reply(const inference_request& request, const route& model, 
   }
   const std::string& version = result.version.empty() ? model.version : result.version;
   try {
-    reply.json =
+    reply.text =
         inference_reply_json({.model = model.model, .version = version, .id = request.id}, outputs);
   } catch (const request_error& failure) {
     return make_error_reply(failure);

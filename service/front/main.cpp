@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluiced serves models over the Open Inference Protocol.
+#include "service/base/log.hpp"
 #include "service/front/http_server.hpp"
 #include "service/front/listen_address.hpp"
+#include "service/front/status_router.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/grpc/grpc_server.hpp"
 
@@ -34,9 +36,11 @@ struct settings {
   std::vector<std::string> files{};
   std::vector<std::string> http{"127.0.0.1:8000"};
   std::string grpc = "127.0.0.1:8001";
+  std::string metrics = "127.0.0.1:8002";
   tls_files tls{};
   std::string token_file{};
   bool is_insecure = false;
+  std::string log = "text";
   std::vector<std::string> devices{"auto"};
   unsigned threads = 1;
   unsigned drain_delay = 0;               // in seconds
@@ -81,6 +85,16 @@ struct settings {
   return grpc_options{.address = where.address, .port = where.port};
 }
 
+/// The options of the metrics; nothing if they are off.
+/// @throws std::invalid_argument if their address needs protection
+[[nodiscard]] std::optional<http_options> metrics_options_of(const settings& settings) {
+  if (settings.metrics == "off") return std::nullopt;
+  const auto where = parse_listen_address("--metrics", settings.metrics);
+  if (!where.unix_path.empty()) throw std::invalid_argument("--metrics: it has no Unix socket");
+  check_listen_address("--metrics", where, {.is_insecure = settings.is_insecure});
+  return http_options{.address = where.address, .port = where.port};
+}
+
 /// The program of a worker, which lies beside this one.
 [[nodiscard]] std::string worker_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "sluice-worker";
@@ -116,9 +130,10 @@ template <class Files>
 void read_again(Files& files, const char* name) noexcept {
   try {
     files.reload();
-    std::fprintf(stderr, "sluiced: %s: read again\n", name);
+    write_log(log_level::info, "files were read again", {{"files", name}});
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "sluiced: %s: unchanged: %s\n", name, e.what());
+    write_log(log_level::error, "files cannot be read again",
+              {{"files", name}, {"problem", e.what()}});
   }
 }
 
@@ -155,13 +170,19 @@ void serve(const settings& settings) {
   (void)std::signal(SIGCHLD, SIG_DFL);
   raise_descriptor_limit();
 
+  set_log_format(settings.log == "json" ? log_format::json : log_format::text);
   const auto http = http_options_of(settings);
   const auto grpc = grpc_options_of(settings);
+  const auto metrics = metrics_options_of(settings);
   worker_backend backend(worker_options_of(settings));
   http_server server(http, backend);
   std::optional<grpc_server> calls;
   if (grpc) calls.emplace(*grpc, backend);
+  const status_router pages(backend, server);
+  std::optional<http_server> page_server;
+  if (metrics) page_server.emplace(*metrics, backend, pages);
   print_addresses(http, server.port());
+  if (page_server) print_address("metrics", metrics->address, page_server->port());
   if (calls) print_address("gRPC", grpc->address, calls->port());
   std::fflush(stdout);
   {
@@ -207,6 +228,12 @@ void serve(const settings& settings) {
   app.add_flag(
       "--insecure", settings.is_insecure,
       "Serve other machines without encryption, behind a proxy or on a network of your own");
+  app.add_option("--metrics", settings.metrics,
+                 "Address and port of the metrics and the status page, or off")
+      ->capture_default_str();
+  app.add_option("--log", settings.log, "Format of the log on standard error")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app.add_option("--device", settings.devices,
                  "Device of a worker process: auto (the first GPU, else the host), host, cuda or "
                  "cuda:N; may be repeated")
@@ -259,7 +286,8 @@ int main(int argc, char** argv) {
     if (!sluice::service::read_options(argc, argv, settings, code)) return code;
     sluice::service::serve(settings);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "sluiced: %s\n", e.what());
+    sluice::service::write_log(sluice::service::log_level::error, "sluiced failed",
+                               {{"problem", e.what()}});
     return 1;
   }
   return 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/arena/run_statistics.hpp"
+#include "service/metrics/backend_status.hpp"
 #include "service/protocol/datatype.hpp"
 #include "service/protocol/model_metadata.hpp"
 #include "service/protocol/repository_entry.hpp"
@@ -46,6 +48,7 @@ struct run_result {
   std::vector<result_tensor> outputs{};  ///< in the order of the request
   std::shared_ptr<const void> memory{};  ///< keeps the bytes of the outputs
   std::string version{};                 ///< of the model that ran; empty: as in the request
+  run_statistics statistics{};           ///< of a run with results
 };
 
 /// An input of a run. Its bytes are those of the tensor of `input_memory` with the same number.
@@ -101,6 +104,9 @@ class model_backend {
   /// Serves a model no more until it is loaded by request. Runs that were submitted before are
   /// answered. Calls `done` as `load` does, with `not_found` if there is no such model.
   virtual void unload(std::string model, load_answer done) = 0;
+  /// What is served, by which processes, and what it has done. A backend without processes and
+  /// statistics need not override it.
+  [[nodiscard]] virtual backend_status status() const { return {}; }
   /// Memory for inputs of these sizes in bytes.
   /// @throws request_error `too_large` or `resource_exhausted`
   [[nodiscard]] virtual std::unique_ptr<input_memory> allocate(

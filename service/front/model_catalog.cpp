@@ -88,6 +88,7 @@ void model_catalog::load(const version_of_model& version, const repository_news&
   state.loading->version = version.version;
   state.loading->config = config;
   state.loading->file = file.descriptor;
+  state.loading->statistics = state.statistics;
   due.loads.push_back(state.loading);
 }
 
@@ -331,6 +332,24 @@ std::optional<std::string> model_catalog::load_problem(const std::string& name) 
     problem = "version " + std::to_string(version) + ": " + state.problem;
   }
   return problem;
+}
+
+std::vector<version_status> model_catalog::status() const {
+  std::vector<version_status> all;
+  for (const auto& [name, model] : models_) {
+    for (const auto& [number, version] : model.versions) {
+      const auto state = version.served    ? serving_state::ready
+                         : version.loading ? serving_state::loading
+                                           : serving_state::unavailable;
+      all.push_back({.model = name,
+                     .version = number,
+                     .state = state,
+                     .problem = version.problem.empty() ? model.problem : version.problem,
+                     .statistics = version.statistics});
+    }
+    if (model.versions.empty()) all.push_back({.model = name, .problem = model.problem});
+  }
+  return all;
 }
 
 bool model_catalog::is_ready() const {

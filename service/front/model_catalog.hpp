@@ -3,6 +3,7 @@
 
 #include "service/base/file_descriptor.hpp"
 #include "service/front/repository_poller.hpp"
+#include "service/metrics/backend_status.hpp"
 #include "service/protocol/model_metadata.hpp"
 #include "service/protocol/repository_entry.hpp"
 #include "service/repository/model_index.hpp"
@@ -34,6 +35,7 @@ struct loaded_version {
   std::vector<tensor_metadata> outputs{};
   std::unordered_map<std::string, std::uint32_t> input_numbers{};
   std::unordered_map<std::string, std::uint32_t> output_numbers{};
+  std::shared_ptr<model_statistics> statistics{};  ///< of the version, whatever its content
 };
 
 /// The models that the service knows: what they are, and whether they are served.
@@ -94,6 +96,8 @@ class model_catalog {
   /// Why a model, or one of its versions, cannot be served as the repository has it; empty if it
   /// is. Nothing while it is being loaded.
   [[nodiscard]] std::optional<std::string> load_problem(const std::string& model) const;
+  /// All versions, and the models that have none because of a problem.
+  [[nodiscard]] std::vector<version_status> status() const;
   /// Whether all models that are required are served, and no version has yet to be loaded for the
   /// first time, except by request.
   [[nodiscard]] bool is_ready() const;
@@ -102,6 +106,7 @@ class model_catalog {
   struct version_state {
     std::shared_ptr<loaded_version> served{};
     std::shared_ptr<loaded_version> loading{};
+    std::shared_ptr<model_statistics> statistics = std::make_shared<model_statistics>();
     std::string problem{};    ///< why there is nothing that is served
     bool is_leaving = false;  ///< whether it ends once other versions are served
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of worker_supervisor that answers requests to load and unload models.
+#include "service/base/log.hpp"
 #include "service/front/worker_supervisor.hpp"
 
 #include <algorithm>
@@ -94,7 +95,7 @@ void worker_supervisor::end_model(model_request request) {
   } catch (const request_error& e) {
     return request.done(e);
   }
-  std::fprintf(stderr, "sluiced: model %s is unloaded by request\n", request.model.c_str());
+  write_log(log_level::info, "model unloaded by request", {{"model", request.model}});
   unload(contents);
   // These loads came first: the model stays unloaded.
   std::erase_if(loads_, [&](model_request& load) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/queries.hpp"
 
+#include "service/metrics/statistics_json.hpp"
 #include "service/protocol/reply_json.hpp"
 #include "service/repository/config_json.hpp"
 
@@ -13,29 +14,28 @@
 namespace sluice::service {
 
 http_reply answer_query(const route& query, const model_backend& backend) {
-  constexpr std::array<std::string_view, 3> extensions{"binary_tensor_data", "model_configuration",
-                                                       "model_repository"};
+  constexpr std::array<std::string_view, 4> extensions{"binary_tensor_data", "model_configuration",
+                                                       "model_repository", "statistics"};
   switch (query.target) {
     case endpoint::server_metadata:
-      return {.json = server_metadata_json("sluiced", sluice::version, extensions)};
+      return {.text = server_metadata_json("sluiced", sluice::version, extensions)};
     case endpoint::server_live:
-      return {.json = R"({"live":true})"};
+      return {.text = R"({"live":true})"};
     case endpoint::server_ready:
       if (!backend.is_ready()) {
         throw request_error(request_status::unavailable, "the server is not ready");
       }
-      return {.json = R"({"ready":true})"};
+      return {.text = R"({"ready":true})"};
     case endpoint::model_metadata:
-      return {.json = model_metadata_json(backend.describe(query.model, query.version))};
+      return {.text = model_metadata_json(backend.describe(query.model, query.version))};
     case endpoint::model_ready:
       (void)backend.describe(query.model, query.version);
-      return {.json = R"({"ready":true})"};
+      return {.text = R"({"ready":true})"};
     case endpoint::model_config:
-      return {.json = config_json(backend.configuration(query.model, query.version))};
-    case endpoint::infer:
-    case endpoint::repository_index:
-    case endpoint::model_load:
-    case endpoint::model_unload:
+      return {.text = config_json(backend.configuration(query.model, query.version))};
+    case endpoint::model_statistics:
+      return {.text = statistics_json(backend.status(), query.model, query.version)};
+    default:
       break;
   }
   return make_error_reply(404, "there is no such path");

@@ -16,7 +16,8 @@ namespace {
 [[nodiscard]] std::optional<run_result> result_of(received_reply&& reply, const worker_run& run) {
   run_result result{.error = std::move(reply.error),
                     .memory = std::move(reply.memory),
-                    .version = std::to_string(run.content->version)};
+                    .version = std::to_string(run.content->version),
+                    .statistics = reply.statistics};
   if (result.error) return result;
   if (reply.outputs.size() != run.outputs.size()) return std::nullopt;
   for (const auto number : run.outputs) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/repository_poller.hpp"
 
-#include <cstdio>
+#include "service/base/log.hpp"
+
 #include <exception>
 #include <set>
 
@@ -12,8 +13,8 @@ repository_poller::repository_poller(model_repository repository,
     : watch_(std::move(repository)), wake_(std::move(wake)) {
   poll({});
   for (const auto& name : watch_.index()->ignored_folders) {
-    std::fprintf(stderr, "sluiced: the folder %s is ignored: no model can have this name\n",
-                 name.c_str());
+    write_log(log_level::warning, "folder is ignored, no model can have its name",
+              {{"folder", name}});
   }
   thread_ = std::thread([this, interval] { run(interval); });
 }
@@ -100,7 +101,7 @@ void repository_poller::run(std::chrono::milliseconds interval) noexcept {
     } catch (const std::exception& e) {
       if (last_problem == e.what()) continue;
       last_problem = e.what();
-      std::fprintf(stderr, "sluiced: %s\n", e.what());
+      write_log(log_level::error, "repository cannot be read", {{"problem", last_problem}});
     }
   }
 }

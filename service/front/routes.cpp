@@ -51,6 +51,7 @@ constexpr std::size_t most_parts = 6;  // v2/models/NAME/versions/VERSION/infer
   if (parts.size() == 1 && parts[0] == "ready") return endpoint::model_ready;
   if (parts.size() == 1 && parts[0] == "infer") return endpoint::infer;
   if (parts.size() == 1 && parts[0] == "config") return endpoint::model_config;
+  if (parts.size() == 1 && parts[0] == "stats") return endpoint::model_statistics;
   refuse_path();
 }
 
@@ -74,6 +75,11 @@ access_role required_role(endpoint target) noexcept {
   switch (target) {
     case endpoint::server_live:
     case endpoint::server_ready:
+    case endpoint::metrics:
+    case endpoint::status_page:
+    case endpoint::status_script:
+    case endpoint::status_style:
+    case endpoint::status_data:
       return access_role::none;
     case endpoint::model_load:
     case endpoint::model_unload:
@@ -82,6 +88,7 @@ access_role required_role(endpoint target) noexcept {
     case endpoint::model_metadata:
     case endpoint::model_ready:
     case endpoint::model_config:
+    case endpoint::model_statistics:
     case endpoint::infer:
     case endpoint::repository_index:
       break;
@@ -120,6 +127,8 @@ route find_route(std::string_view path) {
   }
   if (parts[1] == "repository") return repository_route(parts.subspan(2));
   if (parts[1] != "models" || parts.size() < 3) refuse_path();
+
+  if (parts.size() == 3 && parts[2] == "stats") return {.target = endpoint::model_statistics};
 
   route found{};
   const bool has_version = parts.size() >= 5 && parts[3] == "versions";

@@ -18,17 +18,24 @@ enum class endpoint : std::uint8_t {
   model_metadata,
   model_ready,
   model_config,
+  model_statistics,
   infer,
   repository_index,
   model_load,
   model_unload,
+  // Of the metrics port.
+  metrics,
+  status_page,
+  status_script,
+  status_style,
+  status_data,
 };
 
 /// An endpoint and the model it is about, if any.
 struct route {
   endpoint target = endpoint::server_metadata;
-  std::string model{};    ///< decoded; any text
-  std::string version{};  ///< decoded; empty: the newest
+  std::string model{};    ///< decoded; any text; empty: all models
+  std::string version{};  ///< decoded; empty: the newest, or all
 };
 
 /// Whether requests to the endpoint have a body, and the method POST.

@@ -36,6 +36,10 @@ void worker_backend::unload(std::string model, load_answer done) {
   supervisor_->unload(std::move(model), std::move(done));
 }
 
+backend_status worker_backend::status() const {
+  return supervisor_->status();
+}
+
 std::unique_ptr<input_memory> worker_backend::allocate(std::span<const std::uint64_t> sizes) {
   return supervisor_->allocate(sizes);
 }

@@ -46,6 +46,7 @@ struct worker_link {
   // Under the lock of the supervisor.
   /// Whether it gets requests: it has opened its device, and has not ended or been killed.
   bool is_open = false;
+  std::string device{};                ///< as the process names it
   std::set<std::uint32_t> contents{};  ///< handles that it has loaded
   std::atomic<std::size_t> runs_in_flight{0};
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/worker_supervisor.hpp"
 
+#include "service/base/log.hpp"
+#include "service/front/counted_answer.hpp"
 #include "service/front/reply_watch.hpp"
+#include "service/metrics/metric_value.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -25,6 +27,7 @@ constexpr std::chrono::seconds longest_wait{30};        // of a request for anot
 constexpr std::chrono::seconds closing_time{5};         // of a worker that ends by itself
 constexpr std::chrono::seconds check_interval{2};       // between checks of a worker
 constexpr std::chrono::seconds longest_check{10};       // of a worker that counts as well
+constexpr std::size_t longest_device = 64;              // characters of its name
 constexpr unsigned most_deaths = 2;  // of workers, because of one request or one model
 
 [[nodiscard]] std::vector<tensor_metadata> tensors_of(const nlohmann::json& list) {
@@ -68,6 +71,13 @@ constexpr unsigned most_deaths = 2;  // of workers, because of one request or on
   const auto count =
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(count, 1));
+}
+
+/// How many inferences a request is.
+[[nodiscard]] std::uint64_t members_of(const run_request& request, const loaded_version& content) {
+  if (content.config.max_batch_size == 0 || request.inputs.empty()) return 1;
+  const auto& shape = request.inputs.front().shape;
+  return shape.empty() ? 1 : static_cast<std::uint64_t>(std::max<std::int64_t>(shape.front(), 0));
 }
 
 /// The better worker for a request has the lower rank: one that is well, then one with few runs.
@@ -116,26 +126,53 @@ model_metadata worker_supervisor::describe(std::string_view model, std::string_v
   return catalog_.describe(model, version);
 }
 
+backend_status worker_supervisor::status() const {
+  backend_status status{.is_ready = is_ready(),
+                        .request_capacity = options_.request_bytes,
+                        .refused_without_worker = whole(without_worker_),
+                        .refused_memory = whole(above_memory_),
+                        .refused_in_flight = whole(above_in_flight_),
+                        .refused_size = whole(above_size_)};
+  const std::lock_guard lock(mutex_);
+  status.versions = catalog_.status();
+  for (const auto& place : places_) {
+    auto& worker = status.workers.emplace_back();
+    worker.restarts = place.starts > 1 ? place.starts - 1 : 0;
+    if (!place.worker) continue;
+    worker.device = place.worker->device;
+    worker.process = place.worker->process.id();
+    worker.is_up = place.worker->is_open && place.worker->is_well;
+    worker.runs_in_flight = place.worker->runs_in_flight.load(std::memory_order_relaxed);
+    worker.request_bytes = place.worker->channel.request_bytes_in_use();
+  }
+  return status;
+}
+
 std::unique_ptr<input_memory> worker_supervisor::allocate(std::span<const std::uint64_t> sizes) {
   auto worker = [this] {
     const std::lock_guard lock(mutex_);
     return choose(0);
   }();
-  if (!worker) throw no_worker();
+  if (!worker) {
+    without_worker_.Increment();
+    throw no_worker();
+  }
   if (!worker->channel.can_hold(sizes)) {
+    above_size_.Increment();
     throw request_error(request_status::too_large,
                         "the inputs are larger than the memory for requests");
   }
   auto region = worker->channel.allocate(sizes);
   if (!region) {
+    above_memory_.Increment();
     throw request_error(request_status::resource_exhausted, "the memory for requests is full");
   }
   return std::make_unique<arena_inputs>(std::move(worker), std::move(*region));
 }
 
-worker_run worker_supervisor::make_run(const run_request& request) const {
-  worker_run run{.content = catalog_.find(request.model, request.version),
-                 .deadline = request.deadline};
+worker_run worker_supervisor::make_run(const run_request& request,
+                                       std::shared_ptr<const loaded_version> content) {
+  worker_run run{.content = std::move(content), .deadline = request.deadline};
   auto& message = run.message;
   message.model = run.content->handle;
   message.priority = request.priority;
@@ -171,12 +208,15 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
     auto& memory = dynamic_cast<arena_inputs&>(*inputs);
     // A content that is found is sent before it can be unloaded.
     const std::lock_guard lock(mutex_);
-    auto run = make_run(request);
+    auto content = catalog_.find(request.model, request.version);
+    done = counted_answer(done, content->statistics, members_of(request, *content));
+    auto run = make_run(request, std::move(content));
     number = next_number_++;
     run.done = done;
     send(number, std::move(run), std::move(memory.worker), memory.region);
     return number;
   } catch (const request_error& failure) {
+    if (failure.status() == request_status::resource_exhausted) above_in_flight_.Increment();
     done({.error = failure});
   } catch (const std::exception& failure) {
     done({.error = request_error(request_status::internal, failure.what())});
@@ -263,7 +303,7 @@ void worker_supervisor::run() noexcept {
     try {
       if (!work()) sleep();
     } catch (const std::exception& e) {
-      std::fprintf(stderr, "sluiced: %s\n", e.what());
+      write_log(log_level::error, "the supervisor failed", {{"problem", e.what()}});
     }
   }
   fail_all();
@@ -290,7 +330,8 @@ bool worker_supervisor::work() {
     }
     const auto worker = place.worker;
     if (const auto how = looks_at_processes ? worker->process.reap() : std::nullopt) {
-      std::fprintf(stderr, "sluiced: worker %d %s\n", worker->process.id(), how->c_str());
+      write_log(log_level::warning, "worker ended",
+                {{"worker", worker->process.id()}, {"how", *how}});
       end(place);
       continue;
     }
@@ -311,7 +352,8 @@ bool worker_supervisor::work() {
 
 void worker_supervisor::kill(worker_link& worker, const char* reason) noexcept {
   if (worker.is_faulty) return;
-  std::fprintf(stderr, "sluiced: worker %d: %s\n", worker.process.id(), reason);
+  write_log(log_level::error, "worker is killed",
+            {{"worker", worker.process.id()}, {"problem", reason}});
   worker.process.kill();
   worker.is_faulty = true;
   // A driver can keep the process for long. Meanwhile it gets no requests.
@@ -341,6 +383,7 @@ void worker_supervisor::start(worker_place& place) {
   {
     const std::lock_guard lock(mutex_);
     place.worker = std::move(worker);
+    ++place.starts;
   }
   watch_replies(place);
 }
@@ -383,7 +426,8 @@ void worker_supervisor::watch_replies(worker_place& place) {
     place.worker->watch = watch;
   } catch (const std::exception& e) {
     // The supervisor receives its replies.
-    std::fprintf(stderr, "sluiced: worker %d: %s\n", place.worker->process.id(), e.what());
+    write_log(log_level::warning, "replies of a worker are received by the supervisor",
+              {{"worker", place.worker->process.id()}, {"problem", e.what()}});
   }
 }
 
@@ -404,6 +448,7 @@ void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message)
     const auto contents = [&] {
       const std::lock_guard lock(mutex_);
       worker.is_open = true;
+      worker.device = message.at("opened").get<std::string>().substr(0, longest_device);
       return catalog_.wanted();
     }();
     for (const auto& content : contents) load(worker, *content);
@@ -452,8 +497,8 @@ void worker_supervisor::check(worker_link& worker) {
     throw std::runtime_error("its device or the process has hung");
   }
   if (elapsed > longest_check && worker.is_well) {
-    std::fprintf(stderr, "sluiced: worker %d has not computed for %lld s\n", worker.process.id(),
-                 static_cast<long long>(longest_check.count()));
+    write_log(log_level::warning, "worker has not computed",
+              {{"worker", worker.process.id()}, {"seconds", longest_check.count()}});
     worker.is_well = false;
   }
 }
@@ -462,7 +507,7 @@ void worker_supervisor::note_check(worker_link& worker, std::uint64_t number) {
   if (number != worker.checks) throw std::runtime_error("it has answered another check");
   worker.check_is_due = false;
   if (!worker.is_well.exchange(true)) {
-    std::fprintf(stderr, "sluiced: worker %d computes again\n", worker.process.id());
+    write_log(log_level::info, "worker computes again", {{"worker", worker.process.id()}});
   }
 }
 
@@ -484,16 +529,18 @@ void worker_supervisor::serve_loaded() {
       const auto ended = catalog_.note_loaded(handle, std::move(declared.mapped().inputs),
                                               std::move(declared.mapped().outputs));
       unloads.insert(unloads.end(), ended.begin(), ended.end());
-      std::fprintf(stderr, "sluiced: model %s, version %llu %s\n", content->model.c_str(),
-                   static_cast<unsigned long long>(content->version),
-                   catalog_.wants(handle) ? "is served" : "is not what its config states");
+      const bool is_served = catalog_.wants(handle);
+      write_log(
+          is_served ? log_level::info : log_level::error,
+          is_served ? "model is served" : "model is not what its config states",
+          {{"model", content->model}, {"version", static_cast<std::int64_t>(content->version)}});
     }
   }
   unload(unloads);
 }
 
 void worker_supervisor::refuse(std::uint32_t handle, std::string problem) {
-  std::fprintf(stderr, "sluiced: a model cannot be loaded: %s\n", problem.c_str());
+  write_log(log_level::error, "model cannot be loaded", {{"problem", problem}});
   const auto unloads = [&] {
     const std::lock_guard lock(mutex_);
     return catalog_.note_refused(handle, std::move(problem));
@@ -541,7 +588,8 @@ void worker_supervisor::apply(const repository_news& news) {
   for (const auto& name : news.changes.problems) {
     const auto model = news.index->models.find(name);
     if (model == news.index->models.end() || model->second.problem.empty()) continue;
-    std::fprintf(stderr, "sluiced: model %s: %s\n", name.c_str(), model->second.problem.c_str());
+    write_log(log_level::error, "model has a problem",
+              {{"model", name}, {"problem", model->second.problem}});
   }
   const auto requested = take_looks(news);
   const auto orders = [&] {

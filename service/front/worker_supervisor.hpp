@@ -10,6 +10,7 @@
 #include "service/front/worker_link.hpp"
 
 #include <nlohmann/json.hpp>
+#include <prometheus/counter.h>
 
 #include <atomic>
 #include <chrono>
@@ -63,6 +64,7 @@ class worker_supervisor {
   [[nodiscard]] std::vector<repository_entry> index() const;
   void load(std::string&& model, load_answer&& done);
   void unload(std::string&& model, load_answer&& done);
+  [[nodiscard]] backend_status status() const;
   [[nodiscard]] std::unique_ptr<input_memory> allocate(std::span<const std::uint64_t> sizes);
   std::uint64_t submit(run_request&& request, std::unique_ptr<input_memory> inputs,
                        std::function<void(run_result)>&& done);
@@ -81,6 +83,7 @@ class worker_supervisor {
     std::shared_ptr<worker_link> worker{};  ///< null while it waits for a restart
     clock::time_point restart{};
     clock::duration wait{};  ///< before the next restart
+    std::uint64_t starts = 0;
   };
   /// A request whose worker has died.
   struct orphan {
@@ -107,9 +110,10 @@ class worker_supervisor {
     std::vector<tensor_metadata> outputs{};
   };
 
-  /// Finds the content and the numbers of a request. Under the lock.
-  /// @throws request_error if there is no such model, input or output
-  [[nodiscard]] worker_run make_run(const run_request& request) const;
+  /// Finds the numbers of a request for a content.
+  /// @throws request_error if there is no such input or output
+  [[nodiscard]] static worker_run make_run(const run_request& request,
+                                           std::shared_ptr<const loaded_version> content);
   /// Gives a request to a worker. Under the lock.
   /// @throws request_error if no worker can take it
   void send(std::uint64_t number, worker_run&& run, std::shared_ptr<worker_link> worker,
@@ -169,6 +173,11 @@ class worker_supervisor {
   model_catalog catalog_;
   std::vector<worker_place> places_;
   std::uint64_t next_number_ = 1;
+  // Refused requests.
+  prometheus::Counter without_worker_;
+  prometheus::Counter above_memory_;
+  prometheus::Counter above_in_flight_;
+  prometheus::Counter above_size_;
   pending_requests pending_;
   reply_receiver receiver_{pending_};
   std::vector<loop_order> loop_orders_;  // under the lock

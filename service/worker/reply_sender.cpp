@@ -77,7 +77,7 @@ bool reply_sender::try_send(worker_reply& reply) {
     const auto target = region->tensor(i);
     if (!target.empty()) std::memcpy(target.data(), output.data().get(), target.size());
   }
-  channel_.send(reply.request, descriptors_of(reply), std::move(*region));
+  channel_.send(reply.request, descriptors_of(reply), std::move(*region), reply.statistics);
   return true;
 }
 

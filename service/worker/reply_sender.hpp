@@ -20,6 +20,7 @@ struct worker_reply {
   std::vector<std::uint32_t> numbers{};  ///< of the outputs of the model
   std::vector<host_tensor> outputs{};    ///< one for each number
   std::optional<request_error> error{};  ///< instead of outputs
+  run_statistics statistics{};           ///< of the run with the outputs
 };
 
 /// Sends replies to the front. A reply for which there is no memory waits until the front has

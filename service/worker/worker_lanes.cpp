@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/worker/worker_lanes.hpp"
 
+#include "service/worker/completion_trace.hpp"
+
 #include <algorithm>
 
 namespace sluice::service {
@@ -8,7 +10,7 @@ namespace sluice::service {
 worker_lanes::lane::lane(const std::shared_ptr<device_service>& service,
                          const std::shared_ptr<wake_event>& wake,
                          const std::function<bool()>& has_more)
-    : executor_(service) {
+    : executor_(service, std::make_shared<completion_trace>()) {
   executor_.on_wake([wake] { wake->signal(); });
   executor_.on_more(has_more);
 }

@@ -137,6 +137,7 @@ void worker_models::run(const run_message& message) noexcept {
 
 void worker_models::start(const run_message& message,
                           const std::shared_ptr<request_memory>& memory) {
+  const auto receipt = std::chrono::steady_clock::now();
   const auto found = served_.find(message.model);
   if (found == served_.end()) {
     throw request_error(request_status::unavailable, "the model is not served any more");
@@ -156,7 +157,8 @@ void worker_models::start(const run_message& message,
                                                                    .request = message.number,
                                                                    .numbers = std::move(numbers),
                                                                    .model = model.facts,
-                                                                   .memory = memory});
+                                                                   .memory = memory,
+                                                                   .receipt = receipt});
   table_.run(std::move(request), std::move(run));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/worker/worker_request.hpp"
 
+#include "service/worker/completion_trace.hpp"
 #include "service/worker/element_types.hpp"
 
 #include <sluice/envelope/reply_token.hpp>
@@ -45,7 +46,9 @@ class run_receiver final : public reply_token<host_tensors>::receiver {
   void succeed(host_tensors results) noexcept override {
     const auto failure = detail::failure_of([&] {
       auto chosen = choice_(std::move(results));
-      worker_reply reply{.request = answer_.request, .numbers = std::move(answer_.numbers)};
+      worker_reply reply{.request = answer_.request,
+                         .numbers = std::move(answer_.numbers),
+                         .statistics = completion_trace::statistics_of_last(answer_.receipt)};
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         const auto type = datatype_of(chosen[i].type());
         if (type != answer_.model->output_types.at(reply.numbers[i])) {

@@ -8,6 +8,7 @@
 
 #include <sluice/runtime/error.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -67,6 +68,7 @@ class worker_request final : public detail::model_request {
     std::vector<std::uint32_t> numbers{};  ///< of its outputs in the model
     std::shared_ptr<const model_facts> model{};
     std::shared_ptr<request_memory> memory{};
+    std::chrono::steady_clock::time_point receipt{};
   };
 
   worker_request(const request_options& request_options, request_sender client,

@@ -66,6 +66,9 @@ void receive(front_channel& front, std::span<const std::byte> part) {
             "each request has one answer");
     answered[answer.number] = true;
     require(answer.error.has_value() == (answer.memory == nullptr), "only outputs have memory");
+    require(answer.statistics.queue_ns <= run_statistics::max_ns &&
+                answer.statistics.compute_ns <= run_statistics::max_ns,
+            "the statistics are in range");
     for (const auto& output : answer.outputs) {
       require(output.bytes.data() >= part.data() &&
                   output.bytes.data() + output.bytes.size() <= part.data() + part.size(),
@@ -106,7 +109,9 @@ void check_reply(std::span<const std::byte> input) {
       check_elements(output.type, output.shape, output.bytes);
     }
     if (answer.error) return;
-    require(encode_outputs(answer.number, answer.outputs, part) == words,
+    require(answer.statistics.batch >= 1 && answer.statistics.batch <= run_statistics::max_batch,
+            "the statistics are in range");
+    require(encode_outputs(answer.number, answer.outputs, part, answer.statistics) == words,
             "outputs are written as they were read");
   } catch (const arena_fault&) {
   }

@@ -117,7 +117,7 @@ TEST_F(hostile_worker, answers_twice) {
 TEST_F(hostile_worker, sends_outputs_that_are_not_its_own) {
   auto words = encode_outputs(0, {{.shape = {1}, .offset = layout_.replies().begin, .bytes = 4}},
                               layout_.replies());
-  words[5] = layout_.requests().begin;
+  words[8] = layout_.requests().begin;
   push(words);
   expect_fault();
 }

@@ -22,6 +22,9 @@ constexpr arena_part part{.begin = 8192, .bytes = 65536};
   message_words words{5,
                       0,
                       1,
+                      0,
+                      0,
+                      1,
                       output.number,
                       static_cast<std::uint64_t>(output.type),
                       output.offset,
@@ -40,7 +43,11 @@ TEST(reply_message, is_read_as_it_was_written) {
        .shape = {7, 0, std::numeric_limits<std::int64_t>::max()},
        .offset = part.begin + part.bytes,
        .bytes = 0}};
-  const auto reply = decode_reply(encode_outputs(17, outputs, part), part);
+  const auto reply = decode_reply(
+      encode_outputs(17, outputs, part, {.queue_ns = 12, .compute_ns = 345, .batch = 6}), part);
+  EXPECT_EQ(reply.statistics.queue_ns, 12);
+  EXPECT_EQ(reply.statistics.compute_ns, 345);
+  EXPECT_EQ(reply.statistics.batch, 6);
   EXPECT_EQ(reply.number, 17);
   EXPECT_FALSE(reply.error);
   ASSERT_EQ(reply.outputs.size(), outputs.size());
@@ -101,7 +108,7 @@ TEST(reply_message, reports_each_defect_of_an_output) {
   }));
 
   auto words = words_of(sound);
-  words[4] = 13;  // no datatype
+  words[7] = 13;  // no datatype
   is_fault(words);
   words = words_of(sound);
   words[1] = 12;  // no status
@@ -118,6 +125,35 @@ TEST(reply_message, reports_each_defect_of_an_output) {
   is_fault(words);
 }
 
+TEST(reply_message, has_statistics_within_their_limits) {
+  constexpr auto huge = ~std::uint64_t{0};
+  const auto reply = decode_reply(
+      encode_outputs(5, {}, part, {.queue_ns = huge, .compute_ns = huge, .batch = huge}), part);
+  EXPECT_EQ(reply.statistics.queue_ns, run_statistics::max_ns);
+  EXPECT_EQ(reply.statistics.compute_ns, run_statistics::max_ns);
+  EXPECT_EQ(reply.statistics.batch, run_statistics::max_batch);
+  EXPECT_EQ(decode_reply(encode_outputs(5, {}, part, {.batch = 0}), part).statistics.batch, 1);
+
+  const message_words sound{5, 0, 0, run_statistics::max_ns, 0, run_statistics::max_batch};
+  ASSERT_NO_THROW((void)decode_reply(sound, part));
+  const auto is_fault = [&](std::size_t index, std::uint64_t value) {
+    auto words = sound;
+    words[index] = value;
+    EXPECT_THROW((void)decode_reply(words, part), arena_fault) << index << ' ' << value;
+  };
+  for (const auto value : {run_statistics::max_ns + 1, huge}) {
+    is_fault(3, value);
+    is_fault(4, value);
+  }
+  for (const auto value : {std::uint64_t{0}, run_statistics::max_batch + 1, huge}) {
+    is_fault(5, value);
+  }
+  for (std::size_t count = 3; count < sound.size(); ++count) {
+    EXPECT_THROW((void)decode_reply(message_words(sound.begin(), sound.begin() + count), part),
+                 arena_fault);
+  }
+}
+
 TEST(reply_message, reports_outputs_that_exclude_each_other) {
   tensor_descriptor large{.type = datatype::uint8,
                           .shape = {static_cast<std::int64_t>(part.bytes)},
@@ -130,7 +166,7 @@ TEST(reply_message, reports_outputs_that_exclude_each_other) {
   large.bytes = 0;
   auto words = encode_outputs(5, {large, second}, part);
   ASSERT_NO_THROW((void)decode_reply(words, part));
-  words[9] = 0;  // the number of the second
+  words[12] = 0;  // the number of the second
   EXPECT_THROW((void)decode_reply(words, part), arena_fault);
   EXPECT_THROW((void)encode_outputs(5, {large, large}, part), std::invalid_argument);
 }

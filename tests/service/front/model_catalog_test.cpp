@@ -45,6 +45,35 @@ request_status status_of_find(const model_catalog& catalog, const char* model,
 
 const std::vector<tensor_metadata> one_tensor{{.name = "x", .shape = {-1}}};
 
+TEST(model_catalog, keeps_the_statistics_of_a_version_while_it_has_the_version) {
+  model_catalog catalog;
+  EXPECT_TRUE(catalog.status().empty());
+  const auto orders = catalog.apply(news_of("m", 1, true, false));
+  ASSERT_EQ(catalog.status().size(), 1U);
+  const auto before = catalog.status()[0];
+  EXPECT_EQ(before.model, "m");
+  EXPECT_EQ(before.version, 1U);
+  EXPECT_EQ(before.state, serving_state::loading);
+  ASSERT_TRUE(before.statistics);
+  (void)catalog.note_loaded(orders.loads[0]->handle, one_tensor, one_tensor);
+  EXPECT_EQ(catalog.status()[0].state, serving_state::ready);
+  EXPECT_EQ(catalog.find("m", "1")->statistics, before.statistics);
+
+  // Another content of the version goes on with them.
+  const auto replaced = catalog.apply(news_of("m", 1, false, false));
+  (void)catalog.note_loaded(replaced.loads[0]->handle, one_tensor, one_tensor);
+  ASSERT_EQ(catalog.status().size(), 1U);
+  EXPECT_EQ(catalog.find("m", "1")->statistics, before.statistics);
+  const auto broken = catalog.apply(news_of("m", 1, false, false));
+  (void)catalog.note_refused(broken.loads[0]->handle, "it is broken");
+  EXPECT_EQ(catalog.status()[0].state, serving_state::ready);
+
+  (void)catalog.apply(removal_of("m", 1));
+  EXPECT_TRUE(catalog.status().empty());
+  (void)catalog.apply(news_of("m", 1, true, false));
+  EXPECT_NE(catalog.status().at(0).statistics, before.statistics) << "a new model begins anew";
+}
+
 TEST(model_catalog, serves_a_content_once_it_is_loaded) {
   model_catalog catalog;
   EXPECT_TRUE(catalog.is_ready());

@@ -25,6 +25,10 @@ TEST(routes, are_those_of_the_protocol) {
   expect_route("/v2/models/m/ready", endpoint::model_ready, "m");
   expect_route("/v2/models/m/versions/3/ready", endpoint::model_ready, "m", "3");
   expect_route("/v2/models/m/infer", endpoint::infer, "m");
+  expect_route("/v2/models/stats", endpoint::model_statistics);
+  expect_route("/v2/models/m/stats", endpoint::model_statistics, "m");
+  expect_route("/v2/models/m/versions/3/stats", endpoint::model_statistics, "m", "3");
+  expect_route("/v2/models/stats/ready", endpoint::model_ready, "stats");
   expect_route("/v2/models/m/versions/3/infer", endpoint::infer, "m", "3");
   expect_route("/v2/models/m/config", endpoint::model_config, "m");
   expect_route("/v2/models/m/versions/3/config", endpoint::model_config, "m", "3");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/counted_answer.hpp"
 #include "service/front/model_backend.hpp"
 
 #include <algorithm>
@@ -60,6 +61,13 @@ class scripted_backend final : public model_backend {
   void unload(std::string model, load_answer done) override {
     on_unload(std::move(model), std::move(done));
   }
+  /// The model m with what it has done, and `others`.
+  [[nodiscard]] backend_status status() const override {
+    backend_status status{.is_ready = is_server_ready, .versions = others};
+    status.versions.push_back(
+        {.model = "m", .version = 1, .state = serving_state::ready, .statistics = statistics});
+    return status;
+  }
 
   [[nodiscard]] std::unique_ptr<input_memory> allocate(
       std::span<const std::uint64_t> sizes) override {
@@ -74,6 +82,7 @@ class scripted_backend final : public model_backend {
 
   number submit(run_request run, std::unique_ptr<input_memory> inputs,
                 std::function<void(run_result)> done) override {
+    done = counted_answer(std::move(done), statistics, 1);
     const number chosen = [&] {
       const std::scoped_lock lock(mutex_);
       const number next = ++numbers_;
@@ -137,6 +146,8 @@ class scripted_backend final : public model_backend {
   };
   std::function<void(std::string, load_answer)> on_unload = on_load;
   std::uint64_t most_bytes = std::uint64_t{1} << 30;
+  std::vector<version_status> others{};
+  const std::shared_ptr<model_statistics> statistics = std::make_shared<model_statistics>();
 
  private:
   class memory final : public input_memory {

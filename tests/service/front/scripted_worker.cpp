@@ -52,7 +52,8 @@ int echo(bool stops_at_a_request, Answer answer, const nlohmann::json& greeting 
         const auto input = channel.bytes(request.inputs[i]);
         std::copy(input.begin(), input.end(), region->tensor(i).begin());
       }
-      channel.send(request.number, request.inputs, std::move(*region));
+      channel.send(request.number, request.inputs, std::move(*region),
+                   {.queue_ns = 100, .compute_ns = 1000, .batch = 2});
     }
     requests.clear();
   }
@@ -63,9 +64,10 @@ void echo_message(control_socket& control, const nlohmann::json& message) {
   (void)control.send(message);
 }
 
-/// Loads a model as its file says: "refuse", "die", "hang", "gate PATH", which waits until there is
-/// a file PATH, or anything else.
+/// Answers checks, and loads a model as its file says: "refuse", "die", "hang", "gate PATH", which
+/// waits until there is a file PATH, or anything else.
 void load_model(control_socket& control, const nlohmann::json& message) {
+  if (message.contains("check")) (void)control.send({{"checked", message.at("check")}});
   if (!message.contains("load")) return;
   std::ifstream file(message.at("path").get<std::string>());
   std::string task;

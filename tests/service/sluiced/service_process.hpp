@@ -17,14 +17,15 @@
 
 namespace sluice::service::test {
 
-/// A sluiced on a free port, with a worker on the host. It is killed at the end of the test.
+/// A sluiced on free ports, with a worker on the host. It is killed at the end of the test.
 class service_process {
  public:
-  /// @param arguments  besides the address and the device
+  /// @param arguments  besides the addresses and the device
   explicit service_process(std::vector<std::string> arguments) {
     std::array<int, 2> output{};
     if (::pipe(output.data()) != 0) throw std::runtime_error("no pipe");
-    arguments.insert(arguments.begin(), {path(), "--http", "127.0.0.1:0", "--grpc", "off"});
+    arguments.insert(arguments.begin(), {path(), "--http", "127.0.0.1:0", "--grpc", "off",
+                                         "--metrics", "127.0.0.1:0"});
     std::vector<char*> pointers;
     for (auto& each : arguments) pointers.push_back(each.data());
     pointers.push_back(nullptr);
@@ -38,14 +39,17 @@ class service_process {
     }
     ::close(output[1]);
     auto* const lines = ::fdopen(output[0], "r");
-    std::array<char, 256> line{};
-    if (std::fgets(line.data(), static_cast<int>(line.size()), lines) == nullptr) {
-      std::fclose(lines);
-      throw std::runtime_error("sluiced has ended: " + std::to_string(wait()));
+    // A line for HTTP, and one for the metrics.
+    for (auto* const port : {&port_, &metrics_port_}) {
+      std::array<char, 256> line{};
+      if (std::fgets(line.data(), static_cast<int>(line.size()), lines) == nullptr) {
+        std::fclose(lines);
+        throw std::runtime_error("sluiced has ended: " + std::to_string(wait()));
+      }
+      const std::string text(line.data());
+      *port = static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(' '))));
     }
     std::fclose(lines);
-    const std::string text(line.data());
-    port_ = static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(' '))));
   }
   service_process(const service_process&) = delete;
   service_process& operator=(const service_process&) = delete;
@@ -64,6 +68,7 @@ class service_process {
   }
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] std::uint16_t metrics_port() const noexcept { return metrics_port_; }
   /// The processes that sluiced has started and that have not been reaped.
   [[nodiscard]] std::vector<int> workers() const {
     std::vector<int> ids;
@@ -86,6 +91,7 @@ class service_process {
  private:
   pid_t id_ = 0;
   std::uint16_t port_ = 0;
+  std::uint16_t metrics_port_ = 0;
 };
 
 }  // namespace sluice::service::test

@@ -2,6 +2,7 @@
 // sluiced with its worker, as clients see it, beside double-precision numbers.
 #include "tests/models/onnx_graph.hpp"
 #include "tests/service/front/raw_client.hpp"
+#include "tests/service/metrics/parsed_metrics.hpp"
 #include "tests/service/sluiced/service_process.hpp"
 #include "tests/support/random_values.hpp"
 #include "tests/support/seed.hpp"
@@ -418,6 +419,40 @@ TEST_F(sluiced, replaces_a_model_in_traffic) {
   EXPECT_GE(tripled, 100U);
   EXPECT_EQ(clients.lost(), 0U);
   EXPECT_EQ(clients.unavailable(), 0U);
+}
+
+TEST_F(sluiced, counts_what_its_clients_count) {
+  put("double", 1, scale(2).bytes());
+  start({"--log", "json"});
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto x = numbers(10);
+  traffic clients(service().port(), 3, x, [&](const auto& y) { return is_scaled(y, x, 2); });
+  ASSERT_TRUE(clients.wait_for(100));
+  const auto workers = service().workers();
+  ASSERT_EQ(workers.size(), 1U);
+  ASSERT_EQ(::kill(workers.front(), SIGKILL), 0);
+  ASSERT_TRUE(clients.wait_for(100));
+  clients.end();
+  ASSERT_EQ(clients.wrong() + clients.lost(), 0U);
+
+  raw_client operators(service().metrics_port());
+  operators.send(get("/metrics"));
+  const parsed_metrics metrics(operators.receive().value_or(raw_reply{}).body);
+  const metric_labels model{{"model", "double"}, {"version", "1"}};
+  const auto right = static_cast<double>(clients.right());
+  EXPECT_EQ(metrics.value("nv_inference_request_success", model), right);
+  EXPECT_LE(metrics.value("nv_inference_request_failure", model),
+            static_cast<double>(clients.unavailable()));
+  EXPECT_EQ(metrics.value("sluice_model_device_seconds_count", model), right);
+  EXPECT_LE(metrics.value("nv_inference_exec_count", model), right);
+  EXPECT_GT(metrics.value("nv_inference_compute_infer_duration_us", model), 0);
+  EXPECT_LE(metrics.value("nv_inference_compute_infer_duration_us", model) +
+                metrics.value("nv_inference_queue_duration_us", model),
+            metrics.value("nv_inference_request_duration_us", model));
+  EXPECT_EQ(metrics.value("sluice_worker_restarts_total", {{"worker", "0"}}), 1);
+  const auto statistics =
+      json::parse(ask(get("/v2/models/double/stats")).body).at("model_stats").at(0);
+  EXPECT_EQ(statistics.at("inference_stats").at("success").at("count"), clients.right());
 }
 
 TEST_F(sluiced, answers_what_it_has_got_before_it_ends) {

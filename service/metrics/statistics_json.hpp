@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "service/metrics/backend_status.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace sluice::service {
+
+/// The answer to a request of the protocol's extension `statistics`.
+/// @param model    empty: all models
+/// @param version  empty: all versions
+/// @throws request_error `not_found` if there is no such model or version
+[[nodiscard]] std::string statistics_json(const backend_status& backend, std::string_view model,
+                                          std::string_view version);
+
+}  // namespace sluice::service
