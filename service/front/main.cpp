@@ -35,7 +35,7 @@ struct settings {
   std::string models{};
   std::vector<std::string> files{};
   std::vector<std::string> http{"127.0.0.1:8000"};
-  std::string grpc = "127.0.0.1:8001";
+  std::string grpc{};  // empty: the default
   std::string metrics = "127.0.0.1:8002";
   tls_files tls{};
   std::string token_file{};
@@ -79,7 +79,13 @@ struct settings {
 /// @throws std::invalid_argument if its address needs protection
 [[nodiscard]] std::optional<grpc_options> grpc_options_of(const settings& settings) {
   if (settings.grpc == "off") return std::nullopt;
-  const auto where = parse_listen_address("--grpc", settings.grpc);
+  // It would let clients in that HTTP keeps out.
+  if (!settings.token_file.empty() || !settings.tls.certificate.empty()) {
+    if (settings.grpc.empty()) return std::nullopt;
+    throw std::invalid_argument("--grpc: it has neither tokens nor TLS: give off");
+  }
+  const auto where =
+      parse_listen_address("--grpc", settings.grpc.empty() ? "127.0.0.1:8001" : settings.grpc);
   if (!where.unix_path.empty()) throw std::invalid_argument("--grpc: it has no Unix socket");
   check_listen_address("--grpc", where, {.is_insecure = settings.is_insecure});
   return grpc_options{.address = where.address, .port = where.port};
@@ -212,8 +218,8 @@ void serve(const settings& settings) {
   app.add_option("--http", settings.http,
                  "Where HTTP is served: ADDRESS:PORT or unix:PATH; may be repeated for both")
       ->capture_default_str();
-  app.add_option("--grpc", settings.grpc, "Address and port of gRPC, or off")
-      ->capture_default_str();
+  app.add_option("--grpc", settings.grpc,
+                 "Address and port of gRPC, or off; 127.0.0.1:8001 unless there are tokens or TLS");
   app.add_option("--token-file", settings.token_file,
                  "File with the tokens of clients: lines NAME ROLE SHA256, role infer or admin");
   auto* const certificate =
