@@ -220,6 +220,12 @@ std::vector<std::uint32_t> model_catalog::note_loaded(std::uint32_t handle,
   return ended;
 }
 
+bool model_catalog::serves(std::uint32_t handle) const {
+  const auto contents = served();
+  return std::any_of(contents.begin(), contents.end(),
+                     [handle](const auto& each) { return each->handle == handle; });
+}
+
 std::vector<std::uint32_t> model_catalog::note_refused(std::uint32_t handle, std::string problem) {
   const auto [model, state] = find_content(handle);
   if (state == nullptr) return {};

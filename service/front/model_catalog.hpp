@@ -91,6 +91,8 @@ class model_catalog {
   /// The config with its name, and the inputs and outputs of the content.
   [[nodiscard]] model_config configuration(std::string_view model, std::string_view version) const;
   ///@}
+  /// Whether a content is served.
+  [[nodiscard]] bool serves(std::uint32_t handle) const;
   /// All versions of all models.
   [[nodiscard]] std::vector<repository_entry> index() const;
   /// Why a model, or one of its versions, cannot be served as the repository has it; empty if it

@@ -17,6 +17,33 @@ std::optional<worker_run> pending_requests::take(std::uint64_t number) {
   return std::move(node.mapped());
 }
 
+std::optional<worker_run> pending_requests::find(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(number);
+  if (found == runs_.end()) return std::nullopt;
+  return found->second;
+}
+
+void pending_requests::assign(std::uint64_t number, std::shared_ptr<worker_link> worker) {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(number);
+  if (found == runs_.end()) return;
+  found->second.worker = std::move(worker);
+  ++found->second.attempts;
+}
+
+std::vector<std::function<void(run_result)>> pending_requests::take_answers_of(
+    const worker_link& worker) {
+  std::vector<std::function<void(run_result)>> answers;
+  const std::lock_guard lock(mutex_);
+  for (auto& [number, run] : runs_) {
+    if (run.worker.get() != &worker || !run.done) continue;
+    forget_deadline(number, run);
+    answers.push_back(std::exchange(run.done, nullptr));
+  }
+  return answers;
+}
+
 std::function<void(run_result)> pending_requests::take_answer(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto found = runs_.find(number);

@@ -39,6 +39,13 @@ class pending_requests {
   void add(std::uint64_t number, worker_run run);
   /// Removes a request, if it is there.
   [[nodiscard]] std::optional<worker_run> take(std::uint64_t number);
+  /// A copy of a request, if it is there.
+  [[nodiscard]] std::optional<worker_run> find(std::uint64_t number) const;
+  /// Notes another attempt of a request, by this worker.
+  void assign(std::uint64_t number, std::shared_ptr<worker_link> worker);
+  /// Takes the functions of the requests of a worker, which stay here without them.
+  [[nodiscard]] std::vector<std::function<void(run_result)>> take_answers_of(
+      const worker_link& worker);
   /// Takes the function of a request, which stays here without it: its worker still reads the
   /// inputs. Empty if the request is not there or is answered.
   [[nodiscard]] std::function<void(run_result)> take_answer(std::uint64_t number);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -61,14 +62,18 @@ void reply_receiver::answer(received_reply&& reply, worker_link& worker) {
   worker.runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
   auto run = pending_.take(reply.number);
   if (!run || !run->done) return;
-  auto result = result_of(std::move(reply), *run);
-  const bool is_valid = result.has_value();
-  if (!is_valid) {
-    result = run_result{.error = request_error(request_status::internal,
-                                               "the worker process has sent other outputs")};
+  std::optional<run_result> result;
+  try {
+    result = result_of(std::move(reply), *run);
+  } catch (const std::bad_alloc&) {
+    run->done({.error = request_error(request_status::resource_exhausted,
+                                      "the service has no memory for the reply")});
+    return;
   }
-  run->done(std::move(*result));
-  if (!is_valid) throw std::runtime_error("it has sent other outputs than those of the model");
+  if (result) return run->done(std::move(*result));
+  run->done({.error = request_error(request_status::internal,
+                                    "the worker process has sent other outputs")});
+  throw std::runtime_error("it has sent other outputs than those of the model");
 }
 
 }  // namespace sluice::service

@@ -36,6 +36,7 @@ struct worker_link {
   // For the supervisor alone.
   std::optional<std::chrono::steady_clock::time_point> closed{};  ///< when its socket was closed
   bool is_faulty = false;                                         ///< whether it has been killed
+  std::optional<std::chrono::steady_clock::time_point> killed{};
   std::shared_ptr<reply_watch> watch{};  ///< receives its replies; null: the supervisor does
   std::uint64_t checks = 0;              ///< that it has been asked to do
   bool check_is_due = false;             ///< whether the last one has no answer yet

@@ -26,6 +26,7 @@ constexpr std::chrono::seconds stable_time{60};         // a worker that lives l
 constexpr std::chrono::seconds longest_wait{30};        // of a request for another worker
 constexpr std::chrono::seconds closing_time{5};         // of a worker that ends by itself
 constexpr std::chrono::seconds check_interval{2};       // between checks of a worker
+constexpr std::chrono::seconds longest_opening{60};     // of a device, at least
 constexpr std::chrono::seconds longest_check{10};       // of a worker that counts as well
 constexpr std::size_t longest_device = 64;              // characters of its name
 constexpr unsigned most_deaths = 2;  // of workers, because of one request or one model
@@ -213,22 +214,37 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
     auto run = make_run(request, std::move(content));
     number = next_number_++;
     run.done = done;
-    send(number, std::move(run), std::move(memory.worker), memory.region);
+    const auto message = run.message;
+    send(number, message, std::move(memory.worker), memory.region,
+         [&](std::shared_ptr<worker_link> worker) {
+           const auto deadline = run.deadline;
+           run.worker = std::move(worker);
+           run.attempts = 1;
+           pending_.add(number, std::move(run));
+           if (deadline && deadline->time_since_epoch().count() < wake_up_) wake_.signal();
+         });
     return number;
   } catch (const request_error& failure) {
     if (failure.status() == request_status::resource_exhausted) above_in_flight_.Increment();
-    done({.error = failure});
+    fail(number, done, failure);
   } catch (const std::exception& failure) {
-    done({.error = request_error(request_status::internal, failure.what())});
+    fail(number, done, request_error(request_status::internal, failure.what()));
   }
   return number;
 }
 
-void worker_supervisor::send(std::uint64_t number, worker_run&& run,
-                             std::shared_ptr<worker_link> worker, request_region& region) {
-  const auto handle = run.content->handle;
-  if (!worker->is_open || !worker->contents.contains(handle)) {
-    const auto other = choose(handle);
+void worker_supervisor::fail(std::uint64_t number, const std::function<void(run_result)>& done,
+                             const request_error& failure) {
+  // It may have been noted and then cancelled.
+  const auto run = pending_.take(number);
+  if (!run || run->done) done({.error = failure});
+}
+
+void worker_supervisor::send(std::uint64_t number, const run_message& content,
+                             std::shared_ptr<worker_link> worker, request_region& region,
+                             const std::function<void(std::shared_ptr<worker_link>)>& note) {
+  if (!worker->is_open || !worker->contents.contains(content.model)) {
+    const auto other = choose(content.model);
     if (!other) throw no_worker();
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = 0; i < region.size(); ++i) sizes.push_back(region.tensor(i).size());
@@ -242,36 +258,27 @@ void worker_supervisor::send(std::uint64_t number, worker_run&& run,
     worker = other;
     region = std::move(*copy);
   }
-  auto message = run.message;
+  auto message = content;
   message.number = number;
-  run.worker = worker;
-  ++run.attempts;
   // Before the message: the reply may come at once.
-  const auto deadline = run.deadline;
-  pending_.add(number, std::move(run));
-  if (deadline && deadline->time_since_epoch().count() < wake_up_) wake_.signal();
+  note(worker);
   worker->runs_in_flight.fetch_add(1, std::memory_order_relaxed);
-  const auto forget = [&] {
-    worker->runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
-    (void)pending_.take(number);
-  };
   bool is_sent = false;
   try {
     is_sent = worker->channel.send(message, region);
   } catch (const arena_fault&) {
+    worker->runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
     worker->has_fault = true;
     wake_.signal();
-    forget();
     throw no_worker();
   } catch (...) {
-    forget();
+    worker->runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
     throw;
   }
-  if (!is_sent) {
-    forget();
-    throw request_error(request_status::resource_exhausted,
-                        "too many requests are in flight in the worker process");
-  }
+  if (is_sent) return;
+  worker->runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  throw request_error(request_status::resource_exhausted,
+                      "too many requests are in flight in the worker process");
 }
 
 std::shared_ptr<worker_link> worker_supervisor::choose(std::uint32_t handle) const {
@@ -312,13 +319,13 @@ void worker_supervisor::run() noexcept {
 bool worker_supervisor::work() {
   bool has_worked = false;
   if (wake_.take()) {
-    take_model_requests();
-    for (const auto& news : repository_.take()) apply(news);
     auto orders = [this] {
       const std::lock_guard lock(mutex_);
       return std::exchange(loop_orders_, {});
     }();
     for (auto& each : orders) obey(std::move(each));
+    take_model_requests();
+    for (const auto& news : repository_.take()) apply(news);
   }
   const auto now = clock::now();
   const bool looks_at_processes = now >= next_look_;
@@ -335,10 +342,11 @@ bool worker_supervisor::work() {
       end(place);
       continue;
     }
+    if (worker->killed && now - *worker->killed > closing_time) give_up_on(*worker);
     try {
       if (worker->has_fault) throw arena_fault("it has damaged its memory");
       if (looks_at_processes && take_messages(worker)) has_worked = true;
-      if (looks_at_processes && worker->is_open && !worker->closed) check(*worker);
+      if (looks_at_processes && !worker->is_faulty && !worker->closed) check(*worker);
       if (!worker->watch && !worker->is_faulty && receiver_.receive(*worker)) has_worked = true;
     } catch (const std::exception& e) {
       kill(*worker, e.what());
@@ -356,6 +364,7 @@ void worker_supervisor::kill(worker_link& worker, const char* reason) noexcept {
             {{"worker", worker.process.id()}, {"problem", reason}});
   worker.process.kill();
   worker.is_faulty = true;
+  worker.killed = clock::now();
   // A driver can keep the process for long. Meanwhile it gets no requests.
   const std::lock_guard lock(mutex_);
   worker.is_open = false;
@@ -475,7 +484,17 @@ void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message)
   } else if (message.contains("refused")) {
     const auto handle = message.at("refused").get<std::uint32_t>();
     std::erase(worker.loads, handle);
-    refuse(handle, message.at("problem").get<std::string>());
+    const bool others_serve_it = [&] {
+      const std::lock_guard lock(mutex_);
+      return catalog_.serves(handle) && choose(handle) != nullptr;
+    }();
+    auto problem = message.at("problem").get<std::string>();
+    if (others_serve_it) {
+      write_log(log_level::error, "worker cannot load a model that others serve",
+                {{"worker", worker.process.id()}, {"problem", problem}});
+    } else {
+      refuse(handle, std::move(problem));
+    }
   } else {
     throw std::runtime_error("it has sent an unknown message");
   }
@@ -483,6 +502,12 @@ void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message)
 
 void worker_supervisor::check(worker_link& worker) {
   const auto now = clock::now();
+  if (!worker.is_open) {
+    if (now - worker.start > std::max<clock::duration>(options_.hang_timeout, longest_opening)) {
+      throw std::runtime_error("it has not opened its device");
+    }
+    return;
+  }
   if (!worker.check_is_due) {
     if (now - worker.last_check < check_interval) return;
     worker.last_check = now;
@@ -573,6 +598,7 @@ void worker_supervisor::unload(const std::vector<std::uint32_t>& handles) {
         const std::lock_guard lock(mutex_);
         place.worker->contents.erase(handle);
       }
+      std::erase(place.worker->loads, handle);
       try {
         (void)place.worker->control.send({{"unload", handle}});
       } catch (const std::exception& e) {
@@ -665,34 +691,38 @@ std::optional<request_error> worker_supervisor::refusal_of(const orphan& each,
 }
 
 bool worker_supervisor::try_again(orphan& each) {
-  auto run = pending_.take(each.number);
-  if (!run || !run->done) return true;
+  // It stays there meanwhile, so that it can be cancelled.
+  const auto run = pending_.find(each.number);
   std::optional<request_error> failure;
-  {
+  if (run && run->done) {
     const std::lock_guard lock(mutex_);
     failure = refusal_of(each, *run);
-    if (!failure && !choose(run->content->handle)) {
-      pending_.add(each.number, std::move(*run));
-      return false;
-    }
+    if (!failure && !choose(run->message.model)) return false;
     try {
       if (!failure) {
-        auto copy = *run;
-        send(each.number, std::move(copy), run->worker, each.region);
+        send(each.number, run->message, run->worker, each.region,
+             [&](std::shared_ptr<worker_link> worker) {
+               pending_.assign(each.number, std::move(worker));
+             });
         return true;
       }
     } catch (const request_error& e) {
-      if (e.status() == request_status::resource_exhausted) {
-        pending_.add(each.number, std::move(*run));
-        return false;
-      }
+      if (e.status() == request_status::resource_exhausted) return false;
       failure = e;
     } catch (const std::exception& e) {
       failure = request_error(request_status::internal, e.what());
     }
   }
-  run->done({.error = failure});
+  const auto ended = pending_.take(each.number);
+  if (ended && ended->done) ended->done({.error = failure});
   return true;
+}
+
+void worker_supervisor::give_up_on(worker_link& worker) {
+  for (auto& done : pending_.take_answers_of(worker)) {
+    done({.error = request_error(request_status::unavailable,
+                                 "the worker process of the request does not end")});
+  }
 }
 
 void worker_supervisor::answer_expired() {

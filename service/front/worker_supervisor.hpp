@@ -114,10 +114,14 @@ class worker_supervisor {
   /// @throws request_error if there is no such input or output
   [[nodiscard]] static worker_run make_run(const run_request& request,
                                            std::shared_ptr<const loaded_version> content);
-  /// Gives a request to a worker. Under the lock.
+  /// Answers a request that could not be sent.
+  void fail(std::uint64_t number, const std::function<void(run_result)>& done,
+            const request_error& failure);
+  /// Gives a request to a worker, or to another one if it does not serve the content. `note` is
+  /// called with the worker before the request is sent. Under the lock.
   /// @throws request_error if no worker can take it
-  void send(std::uint64_t number, worker_run&& run, std::shared_ptr<worker_link> worker,
-            request_region& region);
+  void send(std::uint64_t number, const run_message& content, std::shared_ptr<worker_link> worker,
+            request_region& region, const std::function<void(std::shared_ptr<worker_link>)>& note);
   /// The worker with the fewest requests among those that serve a content, or any; one that does
   /// not compute only if there is no other. Null if there is none. Under the lock.
   [[nodiscard]] std::shared_ptr<worker_link> choose(std::uint32_t handle) const;
@@ -149,6 +153,9 @@ class worker_supervisor {
   void unload(const std::vector<std::uint32_t>& handles);
   void retry_orphans();
   [[nodiscard]] bool try_again(orphan& each);
+  /// Answers the requests of a worker that has been killed and still exists, as a driver can have
+  /// it. Their memory stays with it.
+  void give_up_on(worker_link& worker);
   /// Why a request without a worker can get none.
   [[nodiscard]] std::optional<request_error> refusal_of(const orphan& each,
                                                         const worker_run& run) const;

@@ -23,9 +23,10 @@ void watch_call::receive(wire_reader message) {
   const auto service = read_service_name(message);
   const std::scoped_lock lock(mutex_);
   if (is_over_) return drop(1);
-  is_open_ = true;
   last_ = health_of(service, context_.backend).value_or(serving_status::service_unknown);
   send(to_byte_buffer(health_message(*last_)));
+  // Not before: if it throws, the request is answered by the end of the call.
+  is_open_ = true;
 }
 
 void watch_call::note_health(bool is_ready) {
