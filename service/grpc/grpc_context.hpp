@@ -6,6 +6,7 @@
 #include "service/grpc/call_registry.hpp"
 #include "service/grpc/connection_numbers.hpp"
 #include "service/grpc/grpc_options.hpp"
+#include "service/grpc/send_deadlines.hpp"
 
 #include <boost/asio/thread_pool.hpp>
 
@@ -19,6 +20,7 @@ struct grpc_context {
   model_backend& backend;
   call_registry calls{};
   connection_numbers connections{};
+  send_deadlines sends{options.deadlines.write};
   std::shared_ptr<delivery_count> deliveries = std::make_shared<delivery_count>();
   /// Makes long replies, because the threads of the backend must not.
   boost::asio::thread_pool senders{1};

@@ -28,7 +28,7 @@ using query_handler = std::string (*)(wire_reader request, model_backend& backen
 class query_call final : public unary_call {
  public:
   query_call(grpc_context& context, grpc::CallbackServerContext& call, query_handler handler)
-      : unary_call(call), context_(context), handler_(handler) {}
+      : unary_call(context.sends, call), context_(context), handler_(handler) {}
 
  private:
   void answer(wire_reader request) override {
@@ -112,8 +112,9 @@ grpc::ServerGenericBidiReactor* make_stream(grpc_context& context,
   return start(context, std::make_shared<stream_call>(context, call));
 }
 
-grpc::ServerGenericBidiReactor* make_watch(grpc_context& context, grpc::CallbackServerContext&) {
-  return start(context, std::make_shared<watch_call>(context));
+grpc::ServerGenericBidiReactor* make_watch(grpc_context& context,
+                                           grpc::CallbackServerContext& call) {
+  return start(context, std::make_shared<watch_call>(context, call));
 }
 
 struct method {

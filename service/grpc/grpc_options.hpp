@@ -28,6 +28,7 @@ struct grpc_deadlines {
   /// comes within `keepalive_answer`.
   std::chrono::milliseconds keepalive{60'000};
   std::chrono::milliseconds keepalive_answer{20'000};
+  std::chrono::milliseconds write{300'000};         ///< until a client has taken a message
   std::chrono::milliseconds between_pings{10'000};  ///< of a client; it is disconnected below
 };
 

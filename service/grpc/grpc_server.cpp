@@ -91,6 +91,7 @@ struct grpc_server::state final : grpc::CallbackGenericService {
       wants_check = false;
       lock.unlock();
       context.calls.note_health(context.backend.is_ready());
+      context.sends.cancel_overdue(std::chrono::steady_clock::now());
       lock.lock();
     }
   }

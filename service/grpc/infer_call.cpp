@@ -21,7 +21,7 @@ namespace {
 }  // namespace
 
 infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call)
-    : unary_call(call),
+    : unary_call(context.sends, call),
       context_(context),
       deadline_(call_deadline(call.deadline())),
       connection_(context.connections, call.peer()) {}

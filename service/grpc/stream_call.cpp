@@ -14,7 +14,7 @@
 namespace sluice::service {
 
 stream_call::stream_call(grpc_context& context, grpc::CallbackServerContext& call)
-    : streaming_call(context.options.limits.requests_of_stream),
+    : streaming_call(context.sends, call, context.options.limits.requests_of_stream),
       context_(context),
       deadline_(call_deadline(call.deadline())),
       connection_(context.connections, call.peer()) {}

@@ -56,6 +56,7 @@ void streaming_call::OnReadDone(bool is_read) {
 }
 
 void streaming_call::OnWriteDone(bool is_written) {
+  sends_.end(call_);
   if (!is_written) hang_up();
   const std::scoped_lock lock(mutex_);
   sent_.Clear();
@@ -79,6 +80,7 @@ void streaming_call::hang_up() noexcept {
 }
 
 void streaming_call::OnDone() {
+  sends_.end(call_);
   const auto self = std::move(self_);
   const std::scoped_lock lock(mutex_);
   received_.Clear();
@@ -112,6 +114,7 @@ void streaming_call::proceed() {
     is_writing_ = true;
     sent_.Swap(&waiting_.front());
     waiting_.pop_front();
+    sends_.begin(call_);
     StartWrite(&sent_);
   }
   if (!end_ && !is_input_over_) {

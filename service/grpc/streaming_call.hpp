@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/grpc/send_deadlines.hpp"
 #include "service/grpc/wire_reader.hpp"
 
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
@@ -38,7 +40,9 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
 
  protected:
   /// @param most_unanswered  requests that are read and whose answers are not sent
-  explicit streaming_call(std::size_t most_unanswered) : most_unanswered_(most_unanswered) {}
+  streaming_call(send_deadlines& sends, grpc::CallbackServerContext& call,
+                 std::size_t most_unanswered)
+      : sends_(sends), call_(call), most_unanswered_(most_unanswered) {}
 
   /// A request was read, which `answer` or `drop` has to follow, now or later. An exception ends
   /// the call.
@@ -60,6 +64,8 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
   void proceed();
   void hang_up() noexcept;
 
+  send_deadlines& sends_;
+  grpc::CallbackServerContext& call_;
   const std::size_t most_unanswered_;
   std::shared_ptr<streaming_call> self_{};  ///< until `OnDone`
 

@@ -20,8 +20,14 @@ void unary_call::OnReadDone(bool is_read) {
   }
 }
 
+void unary_call::OnDone() {
+  sends_.end(call_);
+  delete this;
+}
+
 void unary_call::finish(const grpc::ByteBuffer& reply) {
   reply_ = reply;
+  sends_.begin(call_);
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/grpc/send_deadlines.hpp"
 #include "service/grpc/wire_reader.hpp"
 #include "service/protocol/request_error.hpp"
 
@@ -14,11 +15,14 @@ namespace sluice::service {
 class unary_call : public grpc::ServerGenericBidiReactor {
  public:
   void OnReadDone(bool is_read) final;
-  void OnDone() final { delete this; }
+  void OnDone() final;
 
  protected:
   /// Begins to read the request.
-  explicit unary_call(grpc::CallbackServerContext& call) : call_(call) { StartRead(&request_); }
+  unary_call(send_deadlines& sends, grpc::CallbackServerContext& call)
+      : sends_(sends), call_(call) {
+    StartRead(&request_);
+  }
   ~unary_call() override = default;
 
   /// The request was read. Either this throws, or one of the functions `finish` is called once,
@@ -33,6 +37,7 @@ class unary_call : public grpc::ServerGenericBidiReactor {
   ///@}
 
  private:
+  send_deadlines& sends_;
   grpc::CallbackServerContext& call_;
   grpc::ByteBuffer request_{};
   grpc::ByteBuffer reply_{};

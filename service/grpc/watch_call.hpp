@@ -18,7 +18,8 @@ namespace sluice::service {
 /// A call of `Watch` of `grpc.health.v1`, which sends the status of a service and each change.
 class watch_call final : public streaming_call {
  public:
-  explicit watch_call(grpc_context& context) : streaming_call(1), context_(context) {}
+  watch_call(grpc_context& context, grpc::CallbackServerContext& call)
+      : streaming_call(context.sends, call, 1), context_(context) {}
 
   void note_health(bool is_ready) override;
 

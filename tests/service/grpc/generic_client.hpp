@@ -103,10 +103,11 @@ class unary_request {
 /// A call with several requests and replies.
 class stream_request : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  stream_request(generic_client& client, const std::string& method) {
+  /// @param reads  whether replies are read
+  stream_request(generic_client& client, const std::string& method, bool reads = true) {
     client.stub().PrepareBidiStreamingCall(&context_, method, grpc::StubOptions(), this);
     AddHold();
-    StartRead(&received_);
+    if (reads) StartRead(&received_);
     StartCall();
   }
   ~stream_request() override {

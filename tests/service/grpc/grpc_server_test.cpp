@@ -265,6 +265,23 @@ TEST(grpc_server, reads_a_stream_only_while_few_requests_are_unanswered) {
   EXPECT_TRUE(stream.wait().ok());
 }
 
+TEST(grpc_server, cancels_a_call_whose_client_takes_no_replies) {
+  auto options = any_port();
+  options.deadlines.write = milliseconds(1);
+  served service(test::hold, options);
+  stream_request stream(service.client, stream_method, false);
+  // More than the flow control of HTTP/2 lets pass without a reader.
+  stream.send(infer(std::string(std::size_t{16} << 20U, 'x')));
+  std::weak_ptr<const void> memory;
+  {
+    auto request = service.backend.take_held();
+    auto result = test::echo_of(request);
+    memory = result.memory;
+    request.done(std::move(result));
+  }
+  while (!memory.expired()) std::this_thread::yield();
+}
+
 TEST(grpc_server, cancels_the_runs_of_a_stream) {
   served service(test::hold);
   stream_request stream(service.client, stream_method);
