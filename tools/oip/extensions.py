@@ -2,10 +2,9 @@
 """Checks of the extensions that the service advertises, and of errors for those that it does not have."""
 import numpy
 from google.protobuf import json_format
-from tritonclient.utils import InferenceServerException, triton_to_np_dtype
+from tritonclient.utils import InferenceServerException
 
-from oip.checks import Failure, Skip, check, expect
-from oip.model import Model
+from oip.checks import Failure, check, expect
 from oip.service import expect_refusal
 
 GROUP = 'extensions'

@@ -6,7 +6,7 @@ import struct
 
 from tritonclient.utils import InferenceServerException
 
-from oip.checks import check, expect
+from oip.checks import Failure, Skip, check, expect
 
 GROUP = 'options'
 LATE = {'400', '408', '429', '503', '504', 'StatusCode.DEADLINE_EXCEEDED', 'StatusCode.UNAVAILABLE'}
@@ -75,6 +75,28 @@ def closed_sending_sides(service):
         plain.shutdown(socket.SHUT_WR)
         answer = plain.recv(1000)
     expect(answer == b'' or answer.startswith(b'HTTP/1.1 4'), f'the answer is {answer[:100]!r}')
+    service.expect_alive()
+
+
+@check(GROUP, 'token')
+def tokens(service):
+    """A service that needs the token refuses every request without it except health"""
+    body = json.dumps(service.json_request()).encode()
+    reply = service.without_token('POST', f'{service.path}/infer', body)
+    if reply.status == 200:
+        raise Skip('the service needs no token')
+    reply.expect_error([401, 403])
+    service.without_token('GET', service.path).expect_error([401, 403], 'the metadata')
+    for path in '/v2/health/live', '/v2/health/ready':
+        expect(service.without_token('GET', path).status == 200, f'GET {path} needs the token')
+    if service.grpc:
+        import grpc
+        try:
+            service.stub.ModelInfer(service.message(), timeout=service.timeout)
+        except grpc.RpcError as error:
+            expect(error.code().name in ('UNAUTHENTICATED', 'PERMISSION_DENIED'), f'gRPC answers {error.code().name}')
+        else:
+            raise Failure('gRPC answers without the token, and HTTP does not')
     service.expect_alive()
 
 

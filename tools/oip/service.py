@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The running service: its addresses, its clients and requests that a client library would not send."""
+import contextlib
 import http.client
 import json
 import socket
@@ -97,6 +98,8 @@ class Service:
         """Why the service does not have what a check needs, or nothing if it has it."""
         if need == 'grpc':
             return '' if self.grpc else 'no --grpc'
+        if need == 'token':
+            return '' if self.options.token else 'no --token'
         if need == 'admin':
             return '' if self.options.admin else 'no --admin'
         if need == 'sequence model':
@@ -188,6 +191,12 @@ class Service:
 
     # HTTP below the client library
 
+    def without_token(self, method, path, body=None):
+        """As request, but without the token."""
+        with contextlib.closing(self.connection()) as connection:
+            connection.request(method, path, body)
+            return Reply(connection.getresponse())
+
     def post(self, request, path=None, headers=None):
         """Sends an object of JSON, or bytes, as a request for inference."""
         body = request if isinstance(request, bytes) else json.dumps(request).encode()
@@ -195,12 +204,9 @@ class Service:
 
     def request(self, method, path, body=None, headers=None, timeout=None):
         """Sends a request over a connection of its own."""
-        connection = self.connection(timeout)
-        try:
+        with contextlib.closing(self.connection(timeout)) as connection:
             connection.request(method, path, body, {**self.headers, **(headers or {})})
             return Reply(connection.getresponse())
-        finally:
-            connection.close()
 
     def connection(self, timeout=None):
         """A connection of http.client."""
