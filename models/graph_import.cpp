@@ -79,13 +79,18 @@ void require_known_attributes(const onnx::NodeProto& message, std::int64_t opset
   }
 }
 
+const operator_entry& known(const operator_entry* entry) {
+  if (entry != nullptr) return *entry;
+  throw inherent_refusal(errc::unsupported, "sluice does not have this operator");
+}
+
 /// The entry for the operator of a node.
 /// @throws error `invalid_argument` if the operator of ONNX does not have an attribute
 /// @throws error `unsupported` if the operator, its domain or its version is not known
-const operator_entry* find_entry(const onnx::NodeProto& message, const std::string& domain,
+const operator_entry& find_entry(const onnx::NodeProto& message, const std::string& domain,
                                  std::int64_t opset) {
   if (domain == own_domain) {
-    if (opset == own_domain_version) return find_own_operator(message.op_type());
+    if (opset == own_domain_version) return known(find_own_operator(message.op_type()));
     throw inherent_refusal(errc::unsupported,
                            "version " + std::to_string(opset) + " of the domain '" + domain +
                                "': the only one is " + std::to_string(own_domain_version));
@@ -94,10 +99,7 @@ const operator_entry* find_entry(const onnx::NodeProto& message, const std::stri
     throw inherent_refusal(errc::unsupported,
                            "operators of the domain '" + domain + "' are not supported");
   }
-  const auto* const entry = find_operator(message.op_type(), opset);
-  if (entry == nullptr) {
-    throw inherent_refusal(errc::unsupported, "sluice does not have this operator");
-  }
+  const auto& entry = known(find_operator(message.op_type(), opset));
   require_known_attributes(message, opset);
   return entry;
 }
@@ -331,9 +333,9 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto domain = domain_of(message.domain());
   const auto found = visible.opsets->find(domain);
   const auto opset = found != visible.opsets->end() ? found->second : 0;
-  const auto* const entry = find_entry(message, domain, opset);
+  const auto& entry = find_entry(message, domain, opset);
   if (inputs.has_unknown) throw unknown_output();
-  if (auto folded = fold(*entry, message, attributes, inputs.values, opset)) {
+  if (auto folded = fold(entry, message, attributes, inputs.values, opset)) {
     return *std::move(folded);
   }
   scope_.name_steps(name_of(message));
@@ -354,7 +356,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   };
   const auto types = precision_.convert(message.op_type(), inputs.values);
   auto outputs =
-      entry->import(node(scope_, message, std::move(attributes), std::move(inputs.values), opset,
+      entry.import(node(scope_, message, std::move(attributes), std::move(inputs.values), opset,
                          input_names_, file_, import_subgraph, precision_.math(message.op_type())));
   precision_.record(types, outputs);
   return outputs;

@@ -32,14 +32,12 @@ std::optional<std::chrono::steady_clock::time_point> deadline_of(
 run_request make_run(const inference_request& request, const route& model,
                      std::optional<std::chrono::steady_clock::time_point> deadline,
                      std::uint64_t connection) {
-  if (request.sequence) {
-    throw request_error(request_status::unimplemented, "sequences are not served");
-  }
   run_request run{.model = model.model,
                   .version = model.version,
                   .priority = request.priority,
                   .deadline = deadline,
-                  .connection = connection};
+                  .connection = connection,
+                  .sequence = request.sequence};
   run.inputs.reserve(request.inputs.size());
   for (const auto& input : request.inputs) {
     run.inputs.push_back({.name = input.name, .type = input.type, .shape = input.shape});

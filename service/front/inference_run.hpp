@@ -19,7 +19,6 @@ namespace sluice::service {
     std::optional<std::chrono::steady_clock::time_point> deadline);
 
 /// The run that a request asks for.
-/// @throws request_error `unimplemented` for a request of a sequence
 [[nodiscard]] run_request make_run(const inference_request& request, const route& model,
                                    std::optional<std::chrono::steady_clock::time_point> deadline,
                                    std::uint64_t connection);

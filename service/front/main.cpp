@@ -3,6 +3,7 @@
 #include "service/base/log.hpp"
 #include "service/front/http_server.hpp"
 #include "service/front/listen_address.hpp"
+#include "service/front/sequence_backend.hpp"
 #include "service/front/status_router.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/grpc/grpc_server.hpp"
@@ -17,6 +18,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -143,10 +145,16 @@ void read_again(Files& files, const char* name) noexcept {
   }
 }
 
-/// Waits for SIGTERM or SIGINT, which are blocked in all threads. SIGHUP has files read again.
-void wait_for_end(const sigset_t& signals, const settings& settings, const http_options& options) {
-  int signal = 0;
-  while (sigwait(&signals, &signal) != 0 || signal == SIGHUP) {
+/// Waits for SIGTERM or SIGINT, which are blocked in all threads. SIGHUP has files read again, and
+/// meanwhile sequences expire.
+void wait_for_end(const sigset_t& signals, const settings& settings, const http_options& options,
+                  sequence_backend& sequences) {
+  constexpr timespec interval{.tv_sec = 0, .tv_nsec = 100'000'000};
+  while (true) {
+    const int signal = sigtimedwait(&signals, nullptr, &interval);
+    sequences.expire();
+    if (signal == SIGTERM || signal == SIGINT) return;
+    if (signal != SIGHUP) continue;
     if (!settings.token_file.empty()) read_again(*options.access, "tokens");
     if (options.tls) read_again(*options.tls, "certificates");
   }
@@ -180,7 +188,8 @@ void serve(const settings& settings) {
   const auto http = http_options_of(settings);
   const auto grpc = grpc_options_of(settings);
   const auto metrics = metrics_options_of(settings);
-  worker_backend backend(worker_options_of(settings));
+  worker_backend workers(worker_options_of(settings));
+  sequence_backend backend(workers);
   http_server server(http, backend);
   std::optional<grpc_server> calls;
   if (grpc) calls.emplace(*grpc, backend);
@@ -192,9 +201,9 @@ void serve(const settings& settings) {
   if (calls) print_address("gRPC", grpc->address, calls->port());
   std::fflush(stdout);
   {
-    const auto receiving = backend.receive_on(server.loops());
-    wait_for_end(signals, settings, http);
-    backend.drain();
+    const auto receiving = workers.receive_on(server.loops());
+    wait_for_end(signals, settings, http, backend);
+    workers.drain();
     if (calls) calls->check_health();
     std::this_thread::sleep_for(std::chrono::seconds(settings.drain_delay));
   }

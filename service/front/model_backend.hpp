@@ -4,6 +4,7 @@
 #include "service/arena/run_statistics.hpp"
 #include "service/metrics/backend_status.hpp"
 #include "service/protocol/datatype.hpp"
+#include "service/protocol/inference_request.hpp"
 #include "service/protocol/model_metadata.hpp"
 #include "service/protocol/repository_entry.hpp"
 #include "service/protocol/request_error.hpp"
@@ -68,6 +69,25 @@ struct run_request {
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::string tenant{};          ///< for fairness and limits; empty: clients without a name
   std::uint64_t connection = 0;  ///< for fairness and hang-ups; no number is used again
+  std::uint32_t content = 0;     ///< of `state_descriptor`: only this one may run; 0: any
+  std::optional<request_sequence> sequence{};  ///< only `sequence_backend` reads it
+};
+
+/// A tensor that a model passes from one request of a sequence to the next.
+struct state_tensor {
+  std::string input{};   ///< the name of the input
+  std::string output{};  ///< the name of the output, which is the next input
+  datatype type = datatype::fp32;
+  std::vector<std::int64_t> shape{};  ///< all extents are positive
+};
+
+/// The state of a served version of a model.
+struct state_descriptor {
+  std::string version{};
+  /// The number of the file and the config of the version. Others have another one. Not 0.
+  std::uint32_t content = 0;
+  std::vector<state_tensor> tensors{};  ///< empty: the model has no state
+  std::chrono::microseconds idle_timeout{0};
 };
 
 /// Called once with the outcome of a request to load or unload a model: nothing, or why it failed.
@@ -107,6 +127,12 @@ class model_backend {
   /// What is served, by which processes, and what it has done. A backend without processes and
   /// statistics need not override it.
   [[nodiscard]] virtual backend_status status() const { return {}; }
+  /// The state of a model according to its config. The default is none.
+  /// @throws request_error as `describe`
+  [[nodiscard]] virtual state_descriptor state_of(std::string_view /*model*/,
+                                                  std::string_view /*version*/) const {
+    return {};
+  }
   /// Memory for inputs of these sizes in bytes.
   /// @throws request_error `too_large` or `resource_exhausted`
   [[nodiscard]] virtual std::unique_ptr<input_memory> allocate(

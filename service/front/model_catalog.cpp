@@ -33,7 +33,9 @@ constexpr const char* unloaded_problem = "it was unloaded by request";
   for (const auto& each : config) {
     const auto tensor = std::find_if(tensors.begin(), tensors.end(),
                                      [&](const auto& t) { return t.name == each.name; });
-    if (tensor == tensors.end()) return "the config has an " + kind + " that the model has not";
+    if (tensor == tensors.end()) {
+      return "the config has the " + kind + " " + each.name + ", which the model has not";
+    }
     auto dims = each.dims;
     if (has_batch_axis) dims.insert(dims.begin(), -1);
     bool fits = tensor->type == each.type && tensor->shape.size() == dims.size();
@@ -55,6 +57,23 @@ constexpr const char* unloaded_problem = "it was unloaded by request";
     all.push_back({.name = tensor.name, .type = tensor.type, .dims = std::move(dims)});
   }
   return all;
+}
+
+/// Why inputs and outputs of a model are not those of its config; empty if they are.
+[[nodiscard]] std::string mismatch_of(const model_config& config,
+                                      const std::vector<tensor_metadata>& inputs,
+                                      const std::vector<tensor_metadata>& outputs) {
+  auto config_inputs = config.inputs;
+  auto config_outputs = config.outputs;
+  if (config.sequences) {
+    for (const auto& each : config.sequences->state) {
+      config_inputs.push_back({.name = each.input, .type = each.type, .dims = each.dims});
+      config_outputs.push_back({.name = each.output, .type = each.type, .dims = each.dims});
+    }
+  }
+  const bool has_batch_axis = config.max_batch_size > 0;
+  const auto problem = mismatch_of(config_inputs, inputs, has_batch_axis, "input");
+  return problem.empty() ? mismatch_of(config_outputs, outputs, has_batch_axis, "output") : problem;
 }
 
 [[noreturn]] void refuse_unknown(std::string_view model, std::string_view version) {
@@ -203,11 +222,7 @@ std::vector<std::uint32_t> model_catalog::note_loaded(std::uint32_t handle,
   const auto [model, state] = find_content(handle);
   if (state == nullptr || !state->loading || state->loading->handle != handle) return {};
   auto& content = *state->loading;
-  const auto& config = content.config;
-  auto problem = mismatch_of(config.inputs, inputs, config.max_batch_size > 0, "input");
-  if (problem.empty()) {
-    problem = mismatch_of(config.outputs, outputs, config.max_batch_size > 0, "output");
-  }
+  auto problem = mismatch_of(content.config, inputs, outputs);
   if (!problem.empty()) return note_refused(handle, std::move(problem));
   content.input_numbers = number_names(inputs);
   content.output_numbers = number_names(outputs);
@@ -356,6 +371,21 @@ std::vector<version_status> model_catalog::status() const {
     if (model.versions.empty()) all.push_back({.model = name, .problem = model.problem});
   }
   return all;
+}
+
+state_descriptor model_catalog::state_of(std::string_view name, std::string_view version) const {
+  const auto content = find(name, version);
+  state_descriptor state{.version = std::to_string(content->version), .content = content->handle};
+  const auto& config = content->config;
+  if (!config.sequences) return state;
+  state.idle_timeout = config.sequences->idle_timeout;
+  for (const auto& each : config.sequences->state) {
+    auto shape = each.dims;
+    if (config.max_batch_size > 0) shape.insert(shape.begin(), 1);
+    state.tensors.push_back(
+        {.input = each.input, .output = each.output, .type = each.type, .shape = std::move(shape)});
+  }
+  return state;
 }
 
 bool model_catalog::is_ready() const {

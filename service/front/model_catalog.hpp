@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/base/file_descriptor.hpp"
+#include "service/front/model_backend.hpp"
 #include "service/front/repository_poller.hpp"
 #include "service/metrics/backend_status.hpp"
 #include "service/protocol/model_metadata.hpp"
@@ -90,6 +91,8 @@ class model_catalog {
   [[nodiscard]] model_metadata describe(std::string_view model, std::string_view version) const;
   /// The config with its name, and the inputs and outputs of the content.
   [[nodiscard]] model_config configuration(std::string_view model, std::string_view version) const;
+  /// The state that the config names.
+  [[nodiscard]] state_descriptor state_of(std::string_view model, std::string_view version) const;
   ///@}
   /// Whether a content is served.
   [[nodiscard]] bool serves(std::uint32_t handle) const;

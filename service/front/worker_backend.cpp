@@ -40,6 +40,10 @@ backend_status worker_backend::status() const {
   return supervisor_->status();
 }
 
+state_descriptor worker_backend::state_of(std::string_view model, std::string_view version) const {
+  return supervisor_->state_of(model, version);
+}
+
 std::unique_ptr<input_memory> worker_backend::allocate(std::span<const std::uint64_t> sizes) {
   return supervisor_->allocate(sizes);
 }

@@ -61,6 +61,8 @@ class worker_backend final : public model_backend {
   void load(std::string model, load_answer done) override;
   void unload(std::string model, load_answer done) override;
   [[nodiscard]] backend_status status() const override;
+  [[nodiscard]] state_descriptor state_of(std::string_view model,
+                                          std::string_view version) const override;
   [[nodiscard]] std::unique_ptr<input_memory> allocate(
       std::span<const std::uint64_t> sizes) override;
   number submit(run_request request, std::unique_ptr<input_memory> inputs,

@@ -149,6 +149,12 @@ backend_status worker_supervisor::status() const {
   return status;
 }
 
+state_descriptor worker_supervisor::state_of(std::string_view model,
+                                             std::string_view version) const {
+  const std::lock_guard lock(mutex_);
+  return catalog_.state_of(model, version);
+}
+
 std::unique_ptr<input_memory> worker_supervisor::allocate(std::span<const std::uint64_t> sizes) {
   auto worker = [this] {
     const std::lock_guard lock(mutex_);
@@ -174,6 +180,9 @@ std::unique_ptr<input_memory> worker_supervisor::allocate(std::span<const std::u
 worker_run worker_supervisor::make_run(const run_request& request,
                                        std::shared_ptr<const loaded_version> content) {
   worker_run run{.content = std::move(content), .deadline = request.deadline};
+  if (request.content != 0 && request.content != run.content->handle) {
+    throw request_error(request_status::aborted, "the version of the model has been replaced");
+  }
   auto& message = run.message;
   message.model = run.content->handle;
   message.priority = request.priority;

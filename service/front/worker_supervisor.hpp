@@ -65,6 +65,7 @@ class worker_supervisor {
   void load(std::string&& model, load_answer&& done);
   void unload(std::string&& model, load_answer&& done);
   [[nodiscard]] backend_status status() const;
+  [[nodiscard]] state_descriptor state_of(std::string_view model, std::string_view version) const;
   [[nodiscard]] std::unique_ptr<input_memory> allocate(std::span<const std::uint64_t> sizes);
   std::uint64_t submit(run_request&& request, std::unique_ptr<input_memory> inputs,
                        std::function<void(run_result)>&& done);

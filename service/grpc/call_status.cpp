@@ -26,6 +26,8 @@ grpc::StatusCode grpc_status(request_status status) noexcept {
       return grpc::StatusCode::PERMISSION_DENIED;
     case request_status::not_found:
       return grpc::StatusCode::NOT_FOUND;
+    case request_status::aborted:
+      return grpc::StatusCode::ABORTED;
     case request_status::too_large:
     case request_status::resource_exhausted:
       return grpc::StatusCode::RESOURCE_EXHAUSTED;

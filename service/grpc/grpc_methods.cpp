@@ -57,7 +57,7 @@ std::string answer_ready(wire_reader, model_backend& backend) {
 }
 
 std::string answer_metadata(wire_reader, model_backend&) {
-  constexpr std::array<std::string_view, 0> extensions{};
+  constexpr std::array<std::string_view, 1> extensions{"sequence"};
   return server_metadata_message("sluiced", sluice::version, extensions);
 }
 

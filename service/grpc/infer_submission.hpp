@@ -22,7 +22,7 @@ struct infer_submission {
 /// gone afterwards.
 /// @param deadline  of the call
 /// @throws request_error as `parse_infer_message`, `read_tensors` and the backend's `allocate`;
-/// `deadline_exceeded` if the deadline has passed; `unimplemented` for a request of a sequence
+/// `deadline_exceeded` if the deadline has passed
 [[nodiscard]] infer_submission read_submission(
     wire_reader bytes, infer_message& message, model_backend& backend,
     std::optional<std::chrono::steady_clock::time_point> deadline, std::uint64_t connection);

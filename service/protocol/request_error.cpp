@@ -13,6 +13,8 @@ unsigned http_status(request_status status) noexcept {
       return 403;
     case request_status::not_found:
       return 404;
+    case request_status::aborted:
+      return 409;
     case request_status::too_large:
       return 413;
     case request_status::resource_exhausted:

@@ -13,6 +13,7 @@ enum class request_status : std::uint8_t {
   unauthenticated,     ///< 401, UNAUTHENTICATED: a token is missing or unknown
   permission_denied,   ///< 403, PERMISSION_DENIED: the client must not ask for this
   not_found,           ///< 404, NOT_FOUND: no such model, version or path
+  aborted,             ///< 409, ABORTED: its sequence is lost or busy; begin the sequence again
   too_large,           ///< 413, RESOURCE_EXHAUSTED: no retry of this request can succeed
   resource_exhausted,  ///< 429, RESOURCE_EXHAUSTED: a limit is reached now; retry later
   cancelled,           ///< 499, CANCELLED: the client has hung up

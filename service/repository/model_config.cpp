@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/repository/model_config.hpp"
 
+#include "service/protocol/tensor_size.hpp"
 #include "service/repository/config_text.hpp"
 #include "service/repository/key_reader.hpp"
 #include "service/repository/printable.hpp"
@@ -17,9 +18,11 @@ namespace {
 constexpr std::int64_t max_lanes = 64;
 constexpr std::int64_t max_extent = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t max_warm_up_runs = 1000;
+constexpr std::int64_t max_idle_us = 31'536'000'000'000;  // a year
 constexpr std::size_t max_rank = 16;
 /// Of one input of a warm-up, batch included.
 constexpr std::int64_t max_warm_up_bytes = std::int64_t{1} << 34;
+constexpr std::uint64_t max_state_bytes = std::uint64_t{1} << 30;
 
 datatype type_of(key_reader& table) {
   const std::string name = table.text("data_type");
@@ -139,6 +142,41 @@ std::vector<warm_up> warm_ups_of(key_reader& config, std::int64_t max_batch_size
   return warm_ups;
 }
 
+/// A name that no other tensor of the state has.
+std::string state_name_of(key_reader& table, const char* key, std::set<std::string>& names) {
+  auto name = table.text(key);
+  if (name.empty()) throw config_error(table.path_of(key) + " is empty");
+  if (!names.insert(name).second) throw config_error(table.path_of(key) + " occurs twice");
+  return name;
+}
+
+std::optional<sequence_config> sequences_of(key_reader& config) {
+  if (!config.has("sequence_batching")) return std::nullopt;
+  auto table = config.table("sequence_batching");
+  sequence_config sequences;
+  sequences.idle_timeout = std::chrono::microseconds(table.integer(
+      "max_sequence_idle_microseconds", sequences.idle_timeout.count(), 1, max_idle_us));
+  std::set<std::string> inputs;
+  std::set<std::string> outputs;
+  std::uint64_t bytes = 0;
+  for (auto& entry : table.tables("state")) {
+    config_state state;
+    state.input = state_name_of(entry, "input_name", inputs);
+    state.output = state_name_of(entry, "output_name", outputs);
+    state.type = type_of(entry);
+    state.dims = dims_of(entry, 1);
+    entry.finish();
+    const auto added = tensor_bytes(state.dims, state.type);
+    if (!added || *added > max_state_bytes - bytes)
+      throw config_error(table.path_of("state") + " has more than 1 GiB");
+    bytes += *added;
+    sequences.state.push_back(std::move(state));
+  }
+  if (sequences.state.empty()) throw config_error(table.path_of("state") + " is missing");
+  table.finish();
+  return sequences;
+}
+
 void check_backend(key_reader& config, const char* key) {
   const std::string name = config.text(key, "sluice");
   for (const char* accepted : {"sluice", "onnxruntime", "onnxruntime_onnx"})
@@ -164,6 +202,7 @@ model_config config_of(const nlohmann::json& tree) {
   config.inputs = tensors_of(table, "input");
   config.outputs = tensors_of(table, "output");
   config.warm_ups = warm_ups_of(table, config.max_batch_size);
+  config.sequences = sequences_of(table);
   check_batching(table);
   if (table.has("parameters")) {
     auto parameters = table.table("parameters");

@@ -4,8 +4,10 @@
 #include "service/protocol/datatype.hpp"
 #include "service/protocol/model_metadata.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -58,6 +60,24 @@ struct warm_up {
   friend bool operator==(const warm_up&, const warm_up&) = default;
 };
 
+/// A tensor that a sequence of requests keeps: an output of one is the input of the next.
+struct config_state {
+  std::string input{};
+  std::string output{};
+  datatype type = datatype::fp32;
+  std::vector<std::int64_t> dims{};  ///< as in `config_tensor`, and positive
+
+  friend bool operator==(const config_state&, const config_state&) = default;
+};
+
+/// How sequences of requests keep the state of a model.
+struct sequence_config {
+  std::chrono::microseconds idle_timeout{60'000'000};
+  std::vector<config_state> state{};  ///< not empty
+
+  friend bool operator==(const sequence_config&, const sequence_config&) = default;
+};
+
 /// The config of a model. Without a file it has the defaults.
 struct model_config {
   std::string name{};               ///< empty, or the name of the folder
@@ -69,6 +89,7 @@ struct model_config {
   std::vector<config_tensor> inputs{};   ///< empty, or what the inputs of the model must be
   std::vector<config_tensor> outputs{};  ///< likewise
   std::vector<warm_up> warm_ups{};
+  std::optional<sequence_config> sequences{};
 
   friend bool operator==(const model_config&, const model_config&) = default;
 };

@@ -3,9 +3,25 @@
 #include "service/repository/model_config.hpp"
 #include "service/repository/printable.hpp"
 
-#include <toml++/toml.h>
-
 #include <string>
+
+namespace sluice::service {
+namespace {
+
+[[noreturn]] void refuse_text() {
+  throw config_error("is no TOML: a name, a value or a bracket is missing");
+}
+
+}  // namespace
+}  // namespace sluice::service
+
+// Some malformed texts violate assertions of toml++, which has its parser abort the process or, in
+// a release build, assume what is not true. They are checked in all builds, and refuse the text.
+#define TOML_ASSERT(expression) ((expression) ? void() : sluice::service::refuse_text())
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 namespace sluice::service {
 namespace {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -252,6 +253,50 @@ TEST(model_catalog, refuses_a_file_that_cannot_be_opened) {
   EXPECT_TRUE(catalog.apply(news).loads.empty());
   EXPECT_EQ(status_of_find(catalog, "m"), request_status::unavailable);
   EXPECT_TRUE(catalog.is_ready()) << "nothing is being loaded";
+}
+
+TEST(model_catalog, describes_the_state_of_a_config) {
+  auto news = news_of("m", 1, true, false);
+  auto index = std::make_shared<model_index>(*news.index);
+  auto& config = *index->models["m"].config;
+  config.max_batch_size = 8;
+  config.sequences.emplace();
+  config.sequences->idle_timeout = std::chrono::seconds(3);
+  config.sequences->state = {{.input = "h", .output = "hn", .dims = {4}}};
+  news.index = index;
+  const std::vector<tensor_metadata> inputs{{.name = "x", .shape = {-1}},
+                                            {.name = "h", .shape = {-1, 4}}};
+  const std::vector<tensor_metadata> outputs{{.name = "hn", .shape = {-1, -1}}};
+  model_catalog catalog;
+  const auto content = catalog.apply(news).loads.at(0);
+  EXPECT_THROW((void)catalog.state_of("m", ""), request_error);
+  (void)catalog.note_loaded(content->handle, inputs, outputs);
+  const auto state = catalog.state_of("m", "");
+  EXPECT_EQ(state.version, "1");
+  EXPECT_EQ(state.content, content->handle);
+  EXPECT_EQ(state.idle_timeout, std::chrono::seconds(3));
+  ASSERT_EQ(state.tensors.size(), 1U);
+  EXPECT_EQ(state.tensors[0].input, "h");
+  EXPECT_EQ(state.tensors[0].output, "hn");
+  EXPECT_EQ(state.tensors[0].shape, (std::vector<std::int64_t>{1, 4}));
+
+  const auto problem_of = [&](const std::vector<tensor_metadata>& first,
+                              const std::vector<tensor_metadata>& second) {
+    model_catalog other;
+    const auto handle = other.apply(news).loads.at(0)->handle;
+    (void)other.note_loaded(handle, first, second);
+    try {
+      (void)other.state_of("m", "");
+    } catch (const request_error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(problem_of(one_tensor, outputs).find("the input h, which the model has not"),
+            std::string::npos);
+  EXPECT_NE(problem_of(inputs, one_tensor).find("the output hn, which"), std::string::npos);
+  EXPECT_NE(problem_of({{.name = "h", .shape = {-1, 5}}}, outputs).find("for the input h"),
+            std::string::npos);
 }
 
 }  // namespace

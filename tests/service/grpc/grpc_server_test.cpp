@@ -125,8 +125,8 @@ TEST(grpc_server, refuses_what_is_no_request) {
   EXPECT_EQ(code(""), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(code(infer(std::string(10'000, 'x'))), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(code(infer(std::string(1'000, 'x'))), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(code(infer("x", "7", test::parameter(4, "sequence_id", number(2, 3)))),
-            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(code(infer("x", "7", test::parameter(4, "sequence_start", number(1, 1)))),
+            grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(code(infer("x")), grpc::StatusCode::OK);
   stream_request empty(service.client, infer_method);
   empty.close();

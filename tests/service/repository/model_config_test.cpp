@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -116,6 +117,61 @@ TEST(model_config, reads_every_key_of_toml) {
 
 TEST(model_config, reads_every_key_of_pbtxt) {
   EXPECT_EQ(parse_config(pbtxt_of_all_keys, config_form::pbtxt), config_of_all_keys());
+}
+
+TEST(model_config, reads_sequences) {
+  const sequence_config expected{
+      .idle_timeout = std::chrono::microseconds(5'000'000),
+      .state = {{.input = "h", .output = "hn", .type = datatype::fp32, .dims = {2, 128}},
+                {.input = "n", .output = "nn", .type = datatype::int64}}};
+  EXPECT_EQ(parse_config(R"(
+[sequence_batching]
+max_sequence_idle_microseconds = 5000000
+state = [{ input_name = "h", output_name = "hn", data_type = "TYPE_FP32", dims = [2, 128] },
+         { input_name = "n", output_name = "nn", data_type = "TYPE_INT64" }]
+)",
+                         config_form::toml)
+                .sequences,
+            expected);
+  EXPECT_EQ(parse_config(R"(sequence_batching {
+  max_sequence_idle_microseconds: 5000000
+  state [ { input_name: "h" output_name: "hn" data_type: TYPE_FP32 dims: [ 2, 128 ] },
+          { input_name: "n" output_name: "nn" data_type: TYPE_INT64 } ] })",
+                         config_form::pbtxt)
+                .sequences,
+            expected);
+  const auto short_one = parse_config(
+      "sequence_batching { state { input_name: 'a' output_name: 'b' data_type: TYPE_INT8 } }",
+      config_form::pbtxt);
+  ASSERT_TRUE(short_one.sequences);
+  EXPECT_EQ(short_one.sequences->idle_timeout, std::chrono::seconds(60));
+}
+
+TEST(model_config, refuses_sequences_that_cannot_be_kept) {
+  const auto state = [](const std::string& dims, const std::string& output = "b") {
+    return "{ input_name = 'a" + output + "', output_name = '" + output +
+           "', data_type = 'TYPE_FP32', dims = [" + dims + "] }";
+  };
+  const auto expect = [](const std::string& text, const std::string& part) {
+    const auto refusal = refusal_of("[sequence_batching]\n" + text, config_form::toml);
+    ASSERT_TRUE(refusal) << text;
+    EXPECT_NE(refusal->find(part), std::string::npos) << *refusal;
+  };
+  EXPECT_FALSE(
+      refusal_of("[sequence_batching]\nstate = [" + state("268435456") + "]", config_form::toml));
+  expect("state = []", "sequence_batching.state is missing");
+  expect("state = [" + state("-1") + "]", "sequence_batching.state[0].dims must be an integer");
+  expect("state = [" + state("0") + "]", "sequence_batching.state[0].dims must be an integer");
+  expect("state = [" + state("268435457") + "]", "sequence_batching.state has more than 1 GiB");
+  expect("state = [" + state("2147483647, 2147483647, 2147483647, 2147483647") + "]",
+         "sequence_batching.state has more than 1 GiB");
+  expect("state = [" + state("268435456") + "," + state("1", "c") + "]", "more than 1 GiB");
+  expect("state = [" + state("1") + "," + state("1") + "]",
+         "sequence_batching.state[1].input_name occurs twice");
+  expect("state = [{ input_name = 'a', data_type = 'TYPE_INT8' }]",
+         "sequence_batching.state[0].output_name is missing");
+  expect("max_sequence_idle_microseconds = 0",
+         "sequence_batching.max_sequence_idle_microseconds must be an integer from 1");
 }
 
 TEST(model_config, has_defaults) {
@@ -234,7 +290,9 @@ TEST(model_config, refuses_pbtxt_with_the_line) {
       {
           {"name: 'x'\nnmae: 'x'",
            "line 2: Message type \"ModelConfig\" has no field named \"nmae\""},
-          {"sequence_batching {}", "\"sequence_batching\""},
+          {"sequence_batching {}", "sequence_batching.state is missing"},
+          {"sequence_batching { direct {} }", "\"direct\""},
+          {"sequence_batching { state { initial_state {} } }", "\"initial_state\""},
           {"ensemble_scheduling {}", "\"ensemble_scheduling\""},
           {"optimization {}", "\"optimization\""},
           {"instance_group { gpus: 0 }", "\"gpus\""},

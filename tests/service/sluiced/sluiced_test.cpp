@@ -359,6 +359,64 @@ TEST_F(sluiced, replaces_a_worker_that_is_killed) {
   EXPECT_EQ(clients.lost(), 0U);
 }
 
+TEST_F(sluiced, keeps_the_state_of_sequences_while_a_worker_is_replaced) {
+  onnx_graph g;
+  const std::vector<std::int64_t> row{1, columns};
+  g.input("x", row).input("s", row).output("y", row).output("t", row);
+  g.node("Add", {"x", "s"}, {"y"});
+  g.node("Identity", {"y"}, {"t"});
+  put("sum", 1, g.bytes());
+  put_config("sum",
+             "[sequence_batching]\nstate = [{ input_name = \"s\", output_name = \"t\", "
+             "data_type = \"TYPE_FP32\", dims = [1, 5] }]\n");
+  put("double", 1, scale(2).bytes());
+  start();
+  (void)ask_when_served(get("/v2/models/sum"));
+  (void)ask_when_served(get("/v2/models/double"));
+  const auto request = [](const std::string& model, std::size_t id, const std::vector<float>& x,
+                          bool starts, bool ends) {
+    return json_request(
+        "/v2/models/" + model + "/infer",
+        {{"parameters",
+          {{"sequence_id", id + 1}, {"sequence_start", starts}, {"sequence_end", ends}}},
+         {"inputs",
+          {{{"name", "x"}, {"datatype", "FP32"}, {"shape", {1, columns}}, {"data", x}}}}});
+  };
+  constexpr std::size_t sequences = 100;
+  constexpr int rounds = 6;
+  std::vector<std::vector<float>> sums(sequences, std::vector<float>(columns));
+  raw_client client(service().port());
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t id = 0; id < sequences; ++id) {
+      if (id == 30 && (round == 1 || round == 3)) {
+        const auto workers = service().workers();
+        ASSERT_EQ(workers.size(), 1U);
+        ASSERT_EQ(::kill(workers.front(), SIGKILL), 0);
+      }
+      const auto x = numbers(1);
+      const auto text = request("sum", id, x, round == 0, round == rounds - 1);
+      // While no worker serves, a request fails, and leaves the state as it was.
+      std::optional<raw_reply> reply;
+      for (int attempt = 0; attempt < 3000; ++attempt) {
+        client.send(text);
+        reply = client.receive();
+        ASSERT_TRUE(reply);
+        if (reply->status != 503) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      ASSERT_EQ(reply->status, 200U) << reply->body;
+      const auto outputs = json::parse(reply->body).at("outputs");
+      ASSERT_EQ(outputs.size(), 1U) << reply->body;
+      for (std::size_t i = 0; i < columns; ++i) sums[id][i] += x[i];
+      EXPECT_EQ(outputs.at(0).at("data").get<std::vector<float>>(), sums[id]) << round << " " << id;
+    }
+  }
+  const auto lost = ask(request("sum", 0, numbers(1), false, false));
+  EXPECT_EQ(lost.status, 409U);
+  EXPECT_NE(lost.body.find("sequence lost"), std::string::npos) << lost.body;
+  EXPECT_EQ(ask(request("double", 0, numbers(1), true, false)).status, 400U);
+}
+
 TEST_F(sluiced, replaces_a_worker_that_hangs) {
   put("double", 1, scale(2).bytes());
   start({"--hang-timeout", "1"});
