@@ -357,7 +357,7 @@ results graph_import::import_operator(const onnx::NodeProto& message, attribute_
   const auto types = precision_.convert(message.op_type(), inputs.values);
   auto outputs =
       entry.import(node(scope_, message, std::move(attributes), std::move(inputs.values), opset,
-                         input_names_, file_, import_subgraph, precision_.math(message.op_type())));
+                        input_names_, file_, import_subgraph, precision_.math(message.op_type())));
   precision_.record(types, outputs);
   return outputs;
 }
