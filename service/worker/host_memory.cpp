@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sluice::service {
 namespace {
@@ -30,9 +31,9 @@ constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
 }
 
 /// The memory of a control group that holds contents of files, which the kernel drops on demand.
-[[nodiscard]] std::uint64_t file_cache_of_group() {
+[[nodiscard]] std::uint64_t file_cache_of(const std::string& group) {
   std::uint64_t bytes = 0;
-  std::ifstream file("/sys/fs/cgroup/memory.stat");
+  std::ifstream file(group + "/memory.stat");
   std::string name;
   for (std::uint64_t value = 0; file >> name >> value;) {
     if (name == "active_file" || name == "inactive_file") bytes += value;
@@ -40,19 +41,35 @@ constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
   return bytes;
 }
 
-/// Within a container, the files of the root are those of its control group (version 2).
-[[nodiscard]] std::uint64_t left_in_group() {
-  const auto limit = number_in("/sys/fs/cgroup/memory.max");
-  const auto used = number_in("/sys/fs/cgroup/memory.current");
+[[nodiscard]] std::uint64_t left_in(const std::string& group) {
+  const auto limit = number_in(group + "/memory.max");
+  const auto used = number_in(group + "/memory.current");
   if (!limit || !used) return unknown;
-  const auto held = *used - std::min(*used, file_cache_of_group());
+  const auto held = *used - std::min(*used, file_cache_of(group));
   return *limit - std::min(*limit, held);
+}
+
+/// What the control group of this process and those above it have left (version 2).
+[[nodiscard]] std::uint64_t left_in_groups() {
+  constexpr std::string_view prefix = "0::";
+  std::uint64_t left = unknown;
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(prefix)) continue;
+    auto path = line.substr(prefix.size());
+    while (path.size() > 1) {
+      left = std::min(left, left_in("/sys/fs/cgroup" + path));
+      path.resize(path.rfind('/'));
+    }
+    left = std::min(left, left_in("/sys/fs/cgroup"));
+  }
+  return left;
 }
 
 }  // namespace
 
 std::uint64_t available_host_memory() {
-  return std::min(left_on_machine(), left_in_group());
+  return std::min(left_on_machine(), left_in_groups());
 }
 
 }  // namespace sluice::service
