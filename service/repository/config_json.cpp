@@ -53,6 +53,18 @@ using json = nlohmann::ordered_json;
   return list;
 }
 
+[[nodiscard]] json sequences_json(const sequence_config& sequences) {
+  auto state = json::array();
+  for (const auto& each : sequences.state) {
+    state.push_back({{"input_name", each.input},
+                     {"output_name", each.output},
+                     {"data_type", type_name(each.type)},
+                     {"dims", each.dims}});
+  }
+  return {{"max_sequence_idle_microseconds", sequences.idle_timeout.count()},
+          {"state", std::move(state)}};
+}
+
 }  // namespace
 
 std::string config_json(const model_config& config) {
@@ -67,6 +79,7 @@ std::string config_json(const model_config& config) {
   text["parameters"] = {{"precision", {{"string_value", to_string(config.precision)}}},
                         {"required", {{"string_value", config.is_required ? "true" : "false"}}}};
   if (!config.warm_ups.empty()) text["model_warmup"] = warm_ups_json(config.warm_ups);
+  if (config.sequences) text["sequence_batching"] = sequences_json(*config.sequences);
   return text.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -187,7 +187,7 @@ def grpc_sequences(service):
         return service.results_of(result, service.sequence_model)
 
     def error(function):
-        expect_refusal(function, 'INVALID_ARGUMENT', 'NOT_FOUND', 'FAILED_PRECONDITION')
+        expect_refusal(function, 'INVALID_ARGUMENT', 'NOT_FOUND', 'FAILED_PRECONDITION', 'ABORTED')
     expect_sequences(service, step, error)
 
 

@@ -85,6 +85,8 @@ class Service:
     def model_of(self, name, **request):
         """The model of a name, with inputs of the first shapes that it accepts in a request with these options."""
         metadata = self.client.get_model_metadata(name)
+        if request and 'model_configuration' in self.extensions:
+            self.leave_out_state(metadata)
         for first_extent, other_extents in (1, 2), (1, 1), (2, 2):
             model = Model(metadata, self.options, self.random, first_extent, other_extents)
             try:
@@ -93,6 +95,14 @@ class Service:
             except InferenceServerException as error:
                 refusal = error
         raise Failure(f'{name} accepts no request; --shape and --value state other inputs: {refusal}')
+
+    def leave_out_state(self, metadata):
+        """Removes the inputs and outputs that the service keeps for a sequence."""
+        config = self.client.get_model_config(metadata['name'])
+        state = config.get('sequence_batching', {}).get('state', [])
+        for kind, key in ('inputs', 'input_name'), ('outputs', 'output_name'):
+            names = [tensor[key] for tensor in state]
+            metadata[kind] = [entry for entry in metadata[kind] if entry['name'] not in names]
 
     def lacks(self, need):
         """Why the service does not have what a check needs, or nothing if it has it."""

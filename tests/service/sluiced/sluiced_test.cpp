@@ -373,6 +373,8 @@ TEST_F(sluiced, keeps_the_state_of_sequences_while_a_worker_is_replaced) {
   start();
   (void)ask_when_served(get("/v2/models/sum"));
   (void)ask_when_served(get("/v2/models/double"));
+  const auto config = json::parse(ask(get("/v2/models/sum/config")).body);
+  EXPECT_EQ(config.at("sequence_batching").at("state").at(0).at("input_name"), "s");
   const auto request = [](const std::string& model, std::size_t id, const std::vector<float>& x,
                           bool starts, bool ends) {
     return json_request(
