@@ -24,7 +24,7 @@ set(sluice_left_out_thread
   convolution_test dnn_test elementwise_test fft_test gemm_test rng_test
   # The packaged library of gRPC has no instrumentation, so the sanitizer does not see how it orders what it passes from
   # thread to thread, and reports hundreds of races. grpc_messages_test is built.
-  grpc_server_test
+  grpc_front_test
   # They go through kept inputs in one thread.
   arrow_fuzz dlpack_fuzz)
 set(sluice_excluded_thread "")

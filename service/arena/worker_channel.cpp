@@ -5,6 +5,7 @@
 #include "service/arena/region_plan.hpp"
 
 #include <array>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -148,7 +149,11 @@ void worker_channel::send(const message_words& message, reply_region& region) {
 
 void worker_channel::deallocate(std::span<std::byte> bytes) noexcept {
   const std::lock_guard lock(memory_mutex_);
-  reply_memory_.deallocate(static_cast<std::uint64_t>(bytes.data() - memory().data()));
+  try {
+    reply_memory_.deallocate(static_cast<std::uint64_t>(bytes.data() - memory().data()));
+  } catch (const std::invalid_argument&) {
+    std::terminate();  // it is not in use: the memory is not what this class believes
+  }
   --regions_;
   if (!is_short_) return;
   memory_returned_ = true;

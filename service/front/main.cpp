@@ -6,7 +6,7 @@
 #include "service/front/sequence_backend.hpp"
 #include "service/front/status_router.hpp"
 #include "service/front/worker_backend.hpp"
-#include "service/grpc/grpc_server.hpp"
+#include "service/grpc/grpc_front.hpp"
 
 #include <sluice/version.hpp>
 
@@ -191,7 +191,7 @@ void serve(const settings& settings) {
   worker_backend workers(worker_options_of(settings));
   sequence_backend backend(workers);
   http_server server(http, backend);
-  std::optional<grpc_server> calls;
+  std::optional<grpc_front> calls;
   if (grpc) calls.emplace(*grpc, backend);
   const status_router pages(backend, server);
   std::optional<http_server> page_server;

@@ -104,11 +104,13 @@ std::unique_ptr<input_memory> sequence_state::add_to(run_request& run, input_mem
 
 void sequence_state::take_from(run_result& result, const std::vector<std::string>& outputs) {
   std::vector<const result_tensor*> next;
+  next.reserve(sizes_.size());
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     next.push_back(&next_of(descriptor_.tensors[i], sizes_[i], result));
   }
   if (tensors_.empty()) {
     std::vector<std::vector<std::byte>> tensors;
+    tensors.reserve(next.size());
     for (const auto* const tensor : next) {
       tensors.emplace_back(tensor->bytes.begin(), tensor->bytes.end());
     }

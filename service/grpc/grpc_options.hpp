@@ -32,7 +32,7 @@ struct grpc_deadlines {
   std::chrono::milliseconds between_pings{10'000};  ///< of a client; it is disconnected below
 };
 
-/// Options of `grpc_server`.
+/// Options of `grpc_front`.
 struct grpc_options {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8001;  ///< 0: any free port

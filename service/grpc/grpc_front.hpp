@@ -12,21 +12,21 @@ namespace sluice::service {
 
 /// A server of the Open Inference Protocol over gRPC, without encryption.
 ///
-///     grpc_server server({.port = 0}, backend);
+///     grpc_front server({.port = 0}, backend);
 ///     connect("127.0.0.1", server.port());
 ///     server.stop(std::chrono::seconds(30));
 ///
-/// The members may be called by any thread.
-class grpc_server {
+/// The members may be called by any thread. `grpc_server` is a type of gRPC's C library.
+class grpc_front {
  public:
   /// Listens and starts the threads.
   /// @param backend  outlives the server
   /// @throws std::runtime_error if the address cannot be bound
-  grpc_server(grpc_options options, model_backend& backend);
-  grpc_server(const grpc_server&) = delete;
-  grpc_server& operator=(const grpc_server&) = delete;
+  grpc_front(grpc_options options, model_backend& backend);
+  grpc_front(const grpc_front&) = delete;
+  grpc_front& operator=(const grpc_front&) = delete;
   /// `stop` without a delay.
-  ~grpc_server();
+  ~grpc_front();
 
   /// The port that is bound.
   [[nodiscard]] std::uint16_t port() const noexcept;

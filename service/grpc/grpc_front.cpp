@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "service/grpc/grpc_server.hpp"
+#include "service/grpc/grpc_front.hpp"
 
 #include "service/grpc/grpc_context.hpp"
 #include "service/grpc/grpc_methods.hpp"
@@ -60,7 +60,7 @@ void set_deadlines(grpc::ServerBuilder& builder, const grpc_deadlines& deadlines
 
 }  // namespace
 
-struct grpc_server::state final : grpc::CallbackGenericService {
+struct grpc_front::state final : grpc::CallbackGenericService {
   state(grpc_options options, model_backend& backend)
       : context{.options = std::move(options), .backend = backend} {
     grpc::ServerBuilder builder;
@@ -132,22 +132,22 @@ struct grpc_server::state final : grpc::CallbackGenericService {
   bool is_stopped = false;  // guarded by stopping
 };
 
-grpc_server::grpc_server(grpc_options options, model_backend& backend)
+grpc_front::grpc_front(grpc_options options, model_backend& backend)
     : state_(std::make_unique<state>(std::move(options), backend)) {}
 
-grpc_server::~grpc_server() {
+grpc_front::~grpc_front() {
   stop(std::chrono::milliseconds(0));
 }
 
-std::uint16_t grpc_server::port() const noexcept {
+std::uint16_t grpc_front::port() const noexcept {
   return state_->port;
 }
 
-void grpc_server::check_health() {
+void grpc_front::check_health() {
   state_->check_health();
 }
 
-void grpc_server::stop(std::chrono::milliseconds delay) {
+void grpc_front::stop(std::chrono::milliseconds delay) {
   state_->stop(delay);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "service/grpc/grpc_server.hpp"
+#include "service/grpc/grpc_front.hpp"
 
 #include "service/grpc/call_status.hpp"
 #include "tests/service/front/scripted_backend.hpp"
@@ -60,11 +60,11 @@ struct served {
       : backend(std::move(act)), server(options, backend), client(server.port()) {}
 
   scripted_backend backend;
-  grpc_server server;
+  grpc_front server;
   generic_client client;
 };
 
-TEST(grpc_server, infers) {
+TEST(grpc_front, infers) {
   served service(test::echo);
   auto random = sluice::test::make_generator();
   for (const std::size_t size : {0U, 1U, 4'000U, 5'000U, 100'000U, 5'000'000U}) {
@@ -77,7 +77,7 @@ TEST(grpc_server, infers) {
   service.backend.wait_until_free();
 }
 
-TEST(grpc_server, answers_numbers_with_numbers) {
+TEST(grpc_front, answers_numbers_with_numbers) {
   served service(test::echo);
   const auto shape = bytes(1, "a") + bytes(2, "INT8") + bytes(3, packed({2}));
   const auto contents = bytes(5, bytes(2, packed({-3, 4})));
@@ -86,7 +86,7 @@ TEST(grpc_server, answers_numbers_with_numbers) {
   EXPECT_EQ(request.reply(), bytes(1, "m") + bytes(5, shape + contents));
 }
 
-TEST(grpc_server, answers_queries) {
+TEST(grpc_front, answers_queries) {
   served service(test::echo);
   const auto ask = [&](const std::string& method, const std::string& message) {
     unary_request request(service.client, method, message);
@@ -112,7 +112,7 @@ TEST(grpc_server, answers_queries) {
   EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), number(1, 2));
 }
 
-TEST(grpc_server, refuses_what_is_no_request) {
+TEST(grpc_front, refuses_what_is_no_request) {
   auto options = any_port();
   options.limits.message_bytes = 10'000;
   options.limits.reply_bytes = 1'000;
@@ -134,7 +134,7 @@ TEST(grpc_server, refuses_what_is_no_request) {
   service.backend.wait_until_free();
 }
 
-TEST(grpc_server, passes_errors_of_the_backend_on) {
+TEST(grpc_front, passes_errors_of_the_backend_on) {
   auto status = request_status::internal;
   served service([&](scripted_backend&, test::submitted request) {
     request.done({.error = request_error(status, "gr\xc3\xbcn \xff")});
@@ -153,7 +153,7 @@ TEST(grpc_server, passes_errors_of_the_backend_on) {
   EXPECT_EQ(request.wait().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
-TEST(grpc_server, answers_results_of_other_threads) {
+TEST(grpc_front, answers_results_of_other_threads) {
   served service(test::hold);
   unary_request request(service.client, infer_method, infer("abc"));
   std::thread([&] {
@@ -165,7 +165,7 @@ TEST(grpc_server, answers_results_of_other_threads) {
   EXPECT_EQ(request.reply(), echoed("abc"));
 }
 
-TEST(grpc_server, cancels_runs_of_clients_that_hang_up) {
+TEST(grpc_front, cancels_runs_of_clients_that_hang_up) {
   for (const bool answers : {true, false}) {
     served service(test::hold);
     service.backend.answers_cancelled = answers;
@@ -180,7 +180,7 @@ TEST(grpc_server, cancels_runs_of_clients_that_hang_up) {
   }
 }
 
-TEST(grpc_server, takes_the_shortest_deadline) {
+TEST(grpc_front, takes_the_shortest_deadline) {
   served service(test::hold);
   const auto deadline_of = [&](std::optional<milliseconds> timeout, const std::string& more) {
     unary_request request(service.client, infer_method, infer("a", "7", more), timeout);
@@ -199,7 +199,7 @@ TEST(grpc_server, takes_the_shortest_deadline) {
   EXPECT_LE(deadline_of(std::chrono::hours(2), hour).value(), std::chrono::hours(1));
 }
 
-TEST(grpc_server, cancels_runs_at_the_deadline_of_the_call) {
+TEST(grpc_front, cancels_runs_at_the_deadline_of_the_call) {
   served service(test::hold);
   unary_request request(service.client, infer_method, infer("a"), milliseconds(100));
   const auto held = service.backend.take_held();
@@ -207,7 +207,7 @@ TEST(grpc_server, cancels_runs_at_the_deadline_of_the_call) {
   EXPECT_EQ(request.wait().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
-TEST(grpc_server, answers_a_stream_in_the_order_of_the_results) {
+TEST(grpc_front, answers_a_stream_in_the_order_of_the_results) {
   served service(test::hold);
   stream_request stream(service.client, stream_method);
   std::vector<test::submitted> held;
@@ -228,7 +228,7 @@ TEST(grpc_server, answers_a_stream_in_the_order_of_the_results) {
   EXPECT_TRUE(stream.wait().ok());
 }
 
-TEST(grpc_server, answers_streams_at_once_and_with_long_replies) {
+TEST(grpc_front, answers_streams_at_once_and_with_long_replies) {
   served service(test::echo);
   stream_request stream(service.client, stream_method);
   std::set<std::string> expected;
@@ -244,7 +244,7 @@ TEST(grpc_server, answers_streams_at_once_and_with_long_replies) {
   EXPECT_TRUE(stream.wait().ok());
 }
 
-TEST(grpc_server, reads_a_stream_only_while_few_requests_are_unanswered) {
+TEST(grpc_front, reads_a_stream_only_while_few_requests_are_unanswered) {
   auto options = any_port();
   options.limits.requests_of_stream = 2;
   served service(test::hold, options);
@@ -265,7 +265,7 @@ TEST(grpc_server, reads_a_stream_only_while_few_requests_are_unanswered) {
   EXPECT_TRUE(stream.wait().ok());
 }
 
-TEST(grpc_server, cancels_a_call_whose_client_takes_no_replies) {
+TEST(grpc_front, cancels_a_call_whose_client_takes_no_replies) {
   auto options = any_port();
   options.deadlines.write = milliseconds(1);
   served service(test::hold, options);
@@ -282,7 +282,7 @@ TEST(grpc_server, cancels_a_call_whose_client_takes_no_replies) {
   while (!memory.expired()) std::this_thread::yield();
 }
 
-TEST(grpc_server, cancels_the_runs_of_a_stream) {
+TEST(grpc_front, cancels_the_runs_of_a_stream) {
   served service(test::hold);
   stream_request stream(service.client, stream_method);
   stream.send(infer("a", "1"));
@@ -295,7 +295,7 @@ TEST(grpc_server, cancels_the_runs_of_a_stream) {
   EXPECT_EQ(stream.wait().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-TEST(grpc_server, answers_what_is_in_flight_when_it_stops) {
+TEST(grpc_front, answers_what_is_in_flight_when_it_stops) {
   served service(test::hold);
   unary_request request(service.client, infer_method, infer("a"));
   auto unary = service.backend.take_held();
@@ -321,7 +321,7 @@ TEST(grpc_server, answers_what_is_in_flight_when_it_stops) {
   EXPECT_EQ(late.wait().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST(grpc_server, cancels_what_is_in_flight_after_the_delay) {
+TEST(grpc_front, cancels_what_is_in_flight_after_the_delay) {
   for (const bool answers : {true, false}) {
     served service(test::hold);
     service.backend.answers_cancelled = answers;
@@ -340,7 +340,7 @@ TEST(grpc_server, cancels_what_is_in_flight_after_the_delay) {
   }
 }
 
-TEST(grpc_server, tells_watchers_of_changes) {
+TEST(grpc_front, tells_watchers_of_changes) {
   served service(test::echo);
   stream_request watch(service.client, watch_method);
   watch.send("");
@@ -360,10 +360,10 @@ TEST(grpc_server, tells_watchers_of_changes) {
   EXPECT_EQ(malformed.wait().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-TEST(grpc_server, cannot_listen_twice_on_a_port) {
+TEST(grpc_front, cannot_listen_twice_on_a_port) {
   served service(test::echo);
   scripted_backend backend(test::echo);
-  EXPECT_THROW(grpc_server({.port = service.server.port()}, backend), std::runtime_error);
+  EXPECT_THROW(grpc_front({.port = service.server.port()}, backend), std::runtime_error);
 }
 
 /// Answers requests at random times from threads of its own.
@@ -392,7 +392,7 @@ class answering_threads {
   std::vector<std::thread> threads_{};
 };
 
-TEST(grpc_server, answers_each_call_once_whatever_happens) {
+TEST(grpc_front, answers_each_call_once_whatever_happens) {
   auto random = sluice::test::make_generator();
   for (int round = 0; round < 20; ++round) {
     auto service = std::make_unique<served>(test::hold);
