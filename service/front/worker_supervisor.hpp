@@ -106,6 +106,9 @@ class worker_supervisor {
     clock::time_point end{};     ///< when a load is answered in any case
     bool has_been_read = false;  ///< whether the repository has been read for it
   };
+  /// Of workers, because of one request or one model: then it is given up.
+  static constexpr unsigned most_deaths = 2;
+
   struct declarations {
     std::vector<tensor_metadata> inputs{};
     std::vector<tensor_metadata> outputs{};
@@ -115,6 +118,7 @@ class worker_supervisor {
   /// @throws request_error if there is no such input or output
   [[nodiscard]] static worker_run make_run(const run_request& request,
                                            std::shared_ptr<const loaded_version> content);
+  [[nodiscard]] static request_error no_worker();
   /// Answers a request that could not be sent.
   void fail(std::uint64_t number, const std::function<void(run_result)>& done,
             const request_error& failure);
