@@ -27,9 +27,13 @@ std::optional<worker_run> pending_requests::find(std::uint64_t number) const {
 void pending_requests::assign(std::uint64_t number, std::shared_ptr<worker_link> worker) {
   const std::lock_guard lock(mutex_);
   const auto found = runs_.find(number);
-  if (found == runs_.end()) return;
-  found->second.worker = std::move(worker);
-  ++found->second.attempts;
+  if (found != runs_.end()) found->second.worker = std::move(worker);
+}
+
+void pending_requests::count_attempt(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = runs_.find(number);
+  if (found != runs_.end()) ++found->second.attempts;
 }
 
 std::vector<std::function<void(run_result)>> pending_requests::take_answers_of(

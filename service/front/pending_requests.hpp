@@ -41,8 +41,9 @@ class pending_requests {
   [[nodiscard]] std::optional<worker_run> take(std::uint64_t number);
   /// A copy of a request, if it is there.
   [[nodiscard]] std::optional<worker_run> find(std::uint64_t number) const;
-  /// Notes another attempt of a request, by this worker.
+  /// Notes the worker of another attempt of a request, which counts once it has been sent.
   void assign(std::uint64_t number, std::shared_ptr<worker_link> worker);
+  void count_attempt(std::uint64_t number);
   /// Takes the functions of the requests of a worker, which stay here without them.
   [[nodiscard]] std::vector<std::function<void(run_result)>> take_answers_of(
       const worker_link& worker);

@@ -42,6 +42,7 @@ bool worker_supervisor::try_again(orphan& each) {
              [&](std::shared_ptr<worker_link> worker) {
                pending_.assign(each.number, std::move(worker));
              });
+        pending_.count_attempt(each.number);
         return true;
       }
     } catch (const request_error& e) {

@@ -175,8 +175,8 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
     auto run = make_run(request, std::move(content));
     number = next_number_++;
     run.done = done;
-    const auto message = run.message;
-    send(number, message, std::move(memory.worker), memory.region,
+    auto message = run.message;
+    send(number, std::move(message), std::move(memory.worker), memory.region,
          [&](std::shared_ptr<worker_link> worker) {
            const auto deadline = run.deadline;
            run.worker = std::move(worker);
@@ -201,11 +201,11 @@ void worker_supervisor::fail(std::uint64_t number, const std::function<void(run_
   if (!run || run->done) done({.error = failure});
 }
 
-void worker_supervisor::send(std::uint64_t number, const run_message& content,
+void worker_supervisor::send(std::uint64_t number, run_message message,
                              std::shared_ptr<worker_link> worker, request_region& region,
                              const std::function<void(std::shared_ptr<worker_link>)>& note) {
-  if (!worker->is_open || !worker->contents.contains(content.model)) {
-    const auto other = choose(content.model);
+  if (!worker->is_open || !worker->contents.contains(message.model)) {
+    const auto other = choose(message.model);
     if (!other) throw no_worker();
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = 0; i < region.size(); ++i) sizes.push_back(region.tensor(i).size());
@@ -219,7 +219,6 @@ void worker_supervisor::send(std::uint64_t number, const run_message& content,
     worker = other;
     region = std::move(*copy);
   }
-  auto message = content;
   message.number = number;
   // Before the message: the reply may come at once.
   note(worker);

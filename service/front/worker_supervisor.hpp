@@ -125,7 +125,7 @@ class worker_supervisor {
   /// Gives a request to a worker, or to another one if it does not serve the content. `note` is
   /// called with the worker before the request is sent. Under the lock.
   /// @throws request_error if no worker can take it
-  void send(std::uint64_t number, const run_message& content, std::shared_ptr<worker_link> worker,
+  void send(std::uint64_t number, run_message message, std::shared_ptr<worker_link> worker,
             request_region& region, const std::function<void(std::shared_ptr<worker_link>)>& note);
   /// The worker with the fewest requests among those that serve a content, or any; one that does
   /// not compute only if there is no other. Null if there is none. Under the lock.

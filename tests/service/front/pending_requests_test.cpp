@@ -50,6 +50,18 @@ TEST(pending_requests, are_taken_once) {
   EXPECT_TRUE(pending.take_expired(at(2)).empty());
 }
 
+TEST(pending_requests, count_an_attempt_once_it_is_sent) {
+  pending_requests pending;
+  pending.add(7, run_until({}));
+  pending.assign(7, nullptr);
+  EXPECT_EQ(pending.find(7)->attempts, 0U);
+  pending.count_attempt(7);
+  EXPECT_EQ(pending.find(7)->attempts, 1U);
+  pending.assign(8, nullptr);
+  pending.count_attempt(8);
+  EXPECT_FALSE(pending.find(8));
+}
+
 TEST(pending_requests, keep_a_request_whose_answer_is_taken) {
   pending_requests pending;
   pending.add(7, run_until(at(1)));
