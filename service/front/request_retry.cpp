@@ -1,18 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of worker_supervisor that answers requests whose worker cannot.
+#include "service/base/log.hpp"
 #include "service/front/worker_supervisor.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace sluice::service {
+namespace {
+
+constexpr std::chrono::seconds longest_trial{1};
+constexpr std::chrono::seconds trials_time{5};  // for the requests of a dead worker
+
+}  // namespace
 
 void worker_supervisor::retry_orphans() {
+  if (trial_ && !has_ended(*trial_)) return;
+  if (trial_) end_trial();
+  if (orphans_.empty()) {
+    trials_end_.reset();
+    return;
+  }
+  const auto now = clock::now();
+  if (!trials_end_ || now < *trials_end_) {
+    if (now >= next_trial_) begin_trial();
+    return;
+  }
+  // The others run together, and their worker serves everybody.
   auto orphans = std::exchange(orphans_, {});
   for (auto& each : orphans) {
-    if (!try_again(each)) orphans_.push_back(std::move(each));
+    if (try_again(each, nullptr) == attempt::waits) orphans_.push_back(std::move(each));
   }
+}
+
+void worker_supervisor::begin_trial() {
+  const auto now = clock::now();
+  for (auto each = orphans_.begin(); each != orphans_.end();) {
+    const auto run = pending_.find(each->number);
+    const auto failure = [&]() -> std::optional<request_error> {
+      const std::lock_guard lock(mutex_);
+      if (!run) return no_worker();
+      auto refusal = refusal_of(*each, *run);
+      if (refusal) return refusal;
+      if (const auto worker = choose(run->message.model)) {
+        worker->is_in_trial = true;
+        trial_.emplace(trial{.request = std::move(*each), .worker = worker, .begin = now});
+      }
+      return std::nullopt;
+    }();
+    if (failure) answer(each->number, *failure);
+    if (failure || trial_) each = orphans_.erase(each);
+    if (trial_) break;
+    if (!failure) ++each;
+  }
+  if (trial_ && !trials_end_) trials_end_ = now + trials_time;
+}
+
+bool worker_supervisor::has_ended(trial& trial) {
+  const auto is_late = clock::now() - trial.begin >= longest_trial;
+  if (trial.is_sent) return is_late || !pending_.worker_of(trial.request.number);
+  trial.is_alone = trial.worker->runs_in_flight == 0;
+  if (!trial.is_alone && !is_late) return false;
+  switch (try_again(trial.request, trial.worker)) {
+    case attempt::waits:
+      orphans_.push_front(std::move(trial.request));
+      return true;
+    case attempt::sent:
+      trial.is_sent = true;
+      return false;
+    case attempt::answered:
+      break;
+  }
+  return true;
+}
+
+void worker_supervisor::end_trial() {
+  const auto now = clock::now();
+  // The requests of others get as much time.
+  next_trial_ = now + (now - trial_->begin);
+  {
+    const std::lock_guard lock(mutex_);
+    trial_->worker->is_in_trial = false;
+  }
+  trial_.reset();
+}
+
+void worker_supervisor::end_trial_by_death(const std::vector<pending_request>& requests) {
+  auto& request = trial_->request;
+  const bool is_cause =
+      trial_->is_alone && std::any_of(requests.begin(), requests.end(), [&](const auto& each) {
+        return each.number == request.number;
+      });
+  if (!trial_->is_sent) {
+    orphans_.push_front(std::move(request));
+  } else if (const auto run = is_cause ? pending_.find(request.number) : std::nullopt) {
+    const std::lock_guard lock(mutex_);
+    quarantine_.add(run->message, clock::now());
+    write_log(log_level::error, "requests are quarantined: one has ended two workers",
+              {{"model", run->content->model},
+               {"version", static_cast<std::int64_t>(run->content->version)}});
+  }
+  end_trial();
 }
 
 std::optional<request_error> worker_supervisor::refusal_of(const orphan& each,
@@ -28,33 +120,60 @@ std::optional<request_error> worker_supervisor::refusal_of(const orphan& each,
   return std::nullopt;
 }
 
-bool worker_supervisor::try_again(orphan& each) {
+worker_supervisor::attempt worker_supervisor::try_again(
+    orphan& each, const std::shared_ptr<worker_link>& target) {
   // It stays there meanwhile, so that it can be cancelled.
-  const auto run = pending_.find(each.number);
+  auto run = pending_.find(each.number);
+  if (!run) return attempt::answered;
+  if (!run->done && !target) {
+    (void)pending_.take(each.number);
+    return attempt::answered;
+  }
   std::optional<request_error> failure;
-  if (run && run->done) {
+  try {
     const std::lock_guard lock(mutex_);
     failure = refusal_of(each, *run);
-    if (!failure && !choose(run->message.model)) return false;
-    try {
-      if (!failure) {
-        send(each.number, run->message, run->worker, each.region,
-             [&](std::shared_ptr<worker_link> worker) {
-               pending_.assign(each.number, std::move(worker));
-             });
-        pending_.count_attempt(each.number);
-        return true;
-      }
-    } catch (const request_error& e) {
-      if (e.status() == request_status::resource_exhausted) return false;
-      failure = e;
-    } catch (const std::exception& e) {
-      failure = request_error(request_status::internal, e.what());
+    if (!failure) {
+      const auto worker = target ? target : choose(run->message.model);
+      if (!worker || !worker->is_open || (!target && worker->is_in_trial)) return attempt::waits;
+      send(each.number, run->message, run->worker, each.region, worker,
+           [&] { pending_.assign(each.number, worker); });
+      pending_.count_attempt(each.number);
+      return attempt::sent;
     }
+  } catch (const request_error& e) {
+    if (e.status() == request_status::resource_exhausted) return attempt::waits;
+    failure = e;
+  } catch (const std::exception& e) {
+    failure = request_error(request_status::internal, e.what());
   }
-  const auto ended = pending_.take(each.number);
-  if (ended && ended->done) ended->done({.error = failure});
-  return true;
+  answer(each.number, *failure);
+  return attempt::answered;
+}
+
+void worker_supervisor::answer(std::uint64_t number, const request_error& failure) {
+  const auto run = pending_.take(number);
+  if (run && run->done) run->done({.error = failure});
+}
+
+void worker_supervisor::send_held() {
+  auto held = [this] {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(held_, {});
+  }();
+  std::vector<orphan> waiting;
+  for (auto& each : held) {
+    if (try_again(each, nullptr) == attempt::waits) waiting.push_back(std::move(each));
+  }
+  if (waiting.empty()) return;
+  const std::lock_guard lock(mutex_);
+  held_.insert(held_.begin(), std::move_iterator(waiting.begin()),
+               std::move_iterator(waiting.end()));
+}
+
+bool worker_supervisor::has_held() const {
+  const std::lock_guard lock(mutex_);
+  return !held_.empty();
 }
 
 void worker_supervisor::give_up_on(worker_link& worker) {
@@ -81,6 +200,7 @@ void worker_supervisor::fail_all() {
       workers.push_back(std::exchange(place.worker, nullptr));
     }
   }
+  trial_.reset();
   fail_loads();
   for (auto& run : pending_.take_all()) {
     if (run.done) {

@@ -2,6 +2,7 @@
 #include "service/front/service_options.hpp"
 
 #include "service/front/listen_address.hpp"
+#include "service/front/worker_device.hpp"
 
 #include <sluice/version.hpp>
 
@@ -58,14 +59,11 @@ bool read_options(int argc, char** argv, service_options& settings, int& code) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.add_option("--device", settings.devices,
-                 "Device of a worker process: auto (the first GPU, else the host), host, cuda or "
-                 "cuda:N; may be repeated")
+                 "Device of a worker process: auto (the first GPU, else the host), host, cuda, "
+                 "cuda:N or the UUID of a GPU; may be repeated")
       ->check(CLI::Validator(
           [](std::string& name) {
-            const bool is_device = name == "auto" || name == "host" || name == "cuda" ||
-                                   (name.rfind("cuda:", 0) == 0 && name.size() > 5 &&
-                                    name.find_first_not_of("0123456789", 5) == std::string::npos);
-            return is_device ? std::string() : "there is no device \"" + name + "\"";
+            return is_worker_device(name) ? std::string() : "there is no device \"" + name + "\"";
           },
           "DEVICE"))
       ->capture_default_str();
@@ -150,7 +148,8 @@ worker_options worker_options_of(const service_options& settings) {
   if (!settings.models.empty()) options.models.folder = settings.models;
   for (const auto& file : settings.files) options.models.files.push_back(parse_named_file(file));
   for (const auto& device : settings.devices) {
-    worker_program program{.path = worker_path(), .arguments = {"--device", device}};
+    worker_program program{.path = worker_path()};
+    set_worker_device(program, device);
     if (settings.memory) {
       program.arguments.insert(program.arguments.end(),
                                {"--memory", std::to_string(*settings.memory)});

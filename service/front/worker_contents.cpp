@@ -3,6 +3,8 @@
 #include "service/base/log.hpp"
 #include "service/front/worker_supervisor.hpp"
 
+#include <sluice/version.hpp>
+
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
@@ -13,7 +15,9 @@
 namespace sluice::service {
 namespace {
 
-constexpr std::size_t longest_device = 64;  // characters of its name
+// Characters.
+constexpr std::size_t longest_device = 64;
+constexpr std::size_t longest_version = 32;
 
 [[nodiscard]] std::vector<tensor_metadata> tensors_of(const nlohmann::json& list) {
   std::vector<tensor_metadata> tensors;
@@ -60,10 +64,17 @@ bool worker_supervisor::take_messages(const std::shared_ptr<worker_link>& worker
 
 void worker_supervisor::obey(worker_link& worker, const nlohmann::json& message) {
   if (message.contains("opened")) {
+    const auto version = message.value("version", std::string("unknown"));
+    if (version != sluice::version) {
+      throw std::runtime_error("its version is " + version.substr(0, longest_version) +
+                               ", that of the server " + std::string(sluice::version));
+    }
     const auto contents = [&] {
       const std::lock_guard lock(mutex_);
       worker.is_open = true;
-      worker.device = message.at("opened").get<std::string>().substr(0, longest_device);
+      if (worker.device.empty()) {
+        worker.device = message.at("opened").get<std::string>().substr(0, longest_device);
+      }
       return catalog_.wanted();
     }();
     for (const auto& content : contents) load(worker, *content);
@@ -177,6 +188,8 @@ void worker_supervisor::unload(const std::vector<std::uint32_t>& handles) {
     }
     declared_.erase(handle);
     deaths_.erase(handle);
+    const std::lock_guard lock(mutex_);
+    quarantine_.release(handle);
   }
 }
 

@@ -47,7 +47,8 @@ struct worker_link {
   // Under the lock of the supervisor.
   /// Whether it gets requests: it has opened its device, and has not ended or been killed.
   bool is_open = false;
-  std::string device{};                ///< as the process names it
+  bool is_in_trial = false;            ///< whether it runs one request, and others wait
+  std::string device{};                ///< its name in metrics
   std::set<std::uint32_t> contents{};  ///< handles that it has loaded
   std::atomic<std::size_t> runs_in_flight{0};
 

@@ -24,6 +24,7 @@ struct worker_program {
   std::string path{};                      ///< of an executable file
   std::vector<std::string> arguments{};    ///< without the name of the program
   std::vector<std::string> environment{};  ///< "NAME=value", in addition to that of the front
+  std::string device{};  ///< the name in metrics; empty: the one that the worker states
 };
 
 /// Has the kernel kill this process once the thread that started it has ended. For the main

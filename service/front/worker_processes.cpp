@@ -15,9 +15,9 @@ namespace sluice::service {
 namespace {
 
 constexpr std::chrono::milliseconds orphan_interval{20};
+constexpr std::chrono::milliseconds trial_interval{1};
 constexpr std::chrono::milliseconds look_interval{10};  // at processes and control sockets
 constexpr std::chrono::seconds stable_time{60};         // a worker that lives longer restarts soon
-constexpr std::chrono::seconds longest_wait{30};        // of a request for another worker
 constexpr std::chrono::seconds closing_time{5};         // of a worker that ends by itself
 constexpr std::chrono::seconds check_interval{2};       // between checks of a worker
 constexpr std::chrono::seconds longest_opening{60};     // of a device, at least
@@ -74,7 +74,8 @@ bool worker_supervisor::work() {
   }
   answer_expired();
   answer_loads();
-  if (!orphans_.empty()) retry_orphans();
+  retry_orphans();
+  send_held();
   return has_worked;
 }
 
@@ -109,6 +110,7 @@ void worker_supervisor::start(worker_place& place) {
       place.program,
       arena_sizes{.request_bytes = options_.request_bytes, .reply_bytes = options_.reply_bytes});
   worker->start = now;
+  worker->device = place.program.device;
   {
     const std::lock_guard lock(mutex_);
     place.worker = std::move(worker);
@@ -216,6 +218,9 @@ void worker_supervisor::end(worker_place& place) {
   const auto now = clock::now();
   if (now - worker->start > stable_time) place.wait = options_.first_restart;
   place.restart = std::max(place.restart, now);
+  if (trial_ && trial_->worker == worker) end_trial_by_death(requests);
+  std::sort(requests.begin(), requests.end(),
+            [](const auto& left, const auto& right) { return left.number < right.number; });
   for (auto& request : requests) {
     orphans_.push_back(
         {.number = request.number, .region = std::move(request.region), .end = now + longest_wait});
@@ -264,7 +269,11 @@ void worker_supervisor::sleep() {
   for (const auto& load : loads_) {
     if (load.done) wake_up = std::min(wake_up, load.end);
   }
-  if (!orphans_.empty()) wake_up = std::min(wake_up, clock::now() + orphan_interval);
+  if (trials_end_ && clock::now() < *trials_end_) {
+    wake_up = std::min<clock::time_point>(wake_up, clock::now() + trial_interval);
+  } else if (!orphans_.empty() || has_held()) {
+    wake_up = std::min<clock::time_point>(wake_up, clock::now() + orphan_interval);
+  }
   if (may_sleep) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake_up - clock::now()).count();
     (void)::poll(events.data(), events.size(), static_cast<int>(std::max<std::int64_t>(wait, 0)));

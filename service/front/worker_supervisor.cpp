@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace sluice::service {
@@ -33,9 +34,10 @@ namespace {
   return shape.empty() ? 1 : static_cast<std::uint64_t>(std::max<std::int64_t>(shape.front(), 0));
 }
 
-/// The better worker for a request has the lower rank: one that is well, then one with few runs.
-[[nodiscard]] std::pair<bool, std::size_t> rank_of(const worker_link& worker) noexcept {
-  return {!worker.is_well, worker.runs_in_flight};
+/// The better worker for a request has the lower rank: one that is well, then one without a trial,
+/// then one with few runs.
+[[nodiscard]] std::tuple<bool, bool, std::size_t> rank_of(const worker_link& worker) noexcept {
+  return {!worker.is_well, worker.is_in_trial, worker.runs_in_flight};
 }
 
 }  // namespace
@@ -85,7 +87,8 @@ backend_status worker_supervisor::status() const {
                         .refused_without_worker = whole(without_worker_),
                         .refused_memory = whole(above_memory_),
                         .refused_in_flight = whole(above_in_flight_),
-                        .refused_size = whole(above_size_)};
+                        .refused_size = whole(above_size_),
+                        .refused_quarantine = whole(quarantined_)};
   const std::lock_guard lock(mutex_);
   status.versions = catalog_.status();
   for (const auto& place : places_) {
@@ -174,16 +177,33 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
     done = counted_answer(done, content->statistics, members_of(request, *content));
     auto run = make_run(request, std::move(content));
     number = next_number_++;
+    if (quarantine_.holds(run.message, clock::now())) {
+      quarantined_.Increment();
+      throw request_error(request_status::unavailable,
+                          "requests with these shapes have ended two worker processes: they are "
+                          "refused for some minutes");
+    }
     run.done = done;
+    const auto note = [&] {
+      const auto deadline = run.deadline;
+      run.worker = memory.worker;
+      pending_.add(number, std::move(run));
+      if (deadline && deadline->time_since_epoch().count() < wake_up_) wake_.signal();
+    };
+    const auto target = worker_for(run.message.model, memory.worker);
+    if (target->is_in_trial) {
+      if (held_.size() >= most_held) {
+        throw request_error(request_status::resource_exhausted, "too many requests wait");
+      }
+      note();
+      held_.push_back({.number = number,
+                       .region = std::move(memory.region),
+                       .end = clock::now() + longest_wait});
+      return number;
+    }
+    run.attempts = 1;
     auto message = run.message;
-    send(number, std::move(message), std::move(memory.worker), memory.region,
-         [&](std::shared_ptr<worker_link> worker) {
-           const auto deadline = run.deadline;
-           run.worker = std::move(worker);
-           run.attempts = 1;
-           pending_.add(number, std::move(run));
-           if (deadline && deadline->time_since_epoch().count() < wake_up_) wake_.signal();
-         });
+    send(number, std::move(message), memory.worker, memory.region, target, note);
     return number;
   } catch (const request_error& failure) {
     if (failure.status() == request_status::resource_exhausted) above_in_flight_.Increment();
@@ -201,27 +221,34 @@ void worker_supervisor::fail(std::uint64_t number, const std::function<void(run_
   if (!run || run->done) done({.error = failure});
 }
 
+std::shared_ptr<worker_link> worker_supervisor::worker_for(
+    std::uint32_t handle, const std::shared_ptr<worker_link>& worker) const {
+  if (worker->is_open && worker->contents.contains(handle)) return worker;
+  auto other = choose(handle);
+  if (!other) throw no_worker();
+  return other;
+}
+
 void worker_supervisor::send(std::uint64_t number, run_message message,
-                             std::shared_ptr<worker_link> worker, request_region& region,
-                             const std::function<void(std::shared_ptr<worker_link>)>& note) {
-  if (!worker->is_open || !worker->contents.contains(message.model)) {
-    const auto other = choose(message.model);
-    if (!other) throw no_worker();
+                             std::shared_ptr<worker_link>& worker, request_region& region,
+                             const std::shared_ptr<worker_link>& target,
+                             const std::function<void()>& note) {
+  if (worker != target) {
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = 0; i < region.size(); ++i) sizes.push_back(region.tensor(i).size());
-    auto copy = other->channel.allocate(sizes);
+    auto copy = target->channel.allocate(sizes);
     if (!copy) {
       throw request_error(request_status::resource_exhausted, "the memory for requests is full");
     }
     for (std::size_t i = 0; i < region.size(); ++i) {
       std::copy_n(region.tensor(i).data(), sizes[i], copy->tensor(i).data());
     }
-    worker = other;
+    worker = target;
     region = std::move(*copy);
   }
   message.number = number;
   // Before the message: the reply may come at once.
-  note(worker);
+  note();
   worker->runs_in_flight.fetch_add(1, std::memory_order_relaxed);
   bool is_sent = false;
   try {

@@ -6,6 +6,7 @@
 #include "service/front/pending_requests.hpp"
 #include "service/front/reply_receiver.hpp"
 #include "service/front/repository_poller.hpp"
+#include "service/front/request_quarantine.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/front/worker_link.hpp"
 
@@ -15,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <future>
 #include <map>
@@ -86,12 +88,22 @@ class worker_supervisor {
     clock::duration wait{};  ///< before the next restart
     std::uint64_t starts = 0;
   };
-  /// A request whose worker has died.
+  /// A request without a worker: its worker has died, or takes none now.
   struct orphan {
     std::uint64_t number = 0;
     request_region region{};
     clock::time_point end{};  ///< when it is given up
   };
+  /// The retry of a request of a dead worker. Meanwhile its new worker gets no other requests, so
+  /// that its death has one cause.
+  struct trial {
+    orphan request{};
+    std::shared_ptr<worker_link> worker{};
+    clock::time_point begin{};
+    bool is_sent = false;
+    bool is_alone = false;  ///< whether the worker had no other request when it was sent
+  };
+  enum class attempt { waits, sent, answered };
   /// An order to the thread of the supervisor: the loops that receive replies from now on.
   struct loop_order {
     std::vector<boost::asio::io_context*> loops{};
@@ -108,6 +120,8 @@ class worker_supervisor {
   };
   /// Of workers, because of one request or one model: then it is given up.
   static constexpr unsigned most_deaths = 2;
+  static constexpr std::chrono::seconds longest_wait{30};  ///< of a request for another worker
+  static constexpr std::size_t most_held = 1024;
 
   struct declarations {
     std::vector<tensor_metadata> inputs{};
@@ -122,13 +136,20 @@ class worker_supervisor {
   /// Answers a request that could not be sent.
   void fail(std::uint64_t number, const std::function<void(run_result)>& done,
             const request_error& failure);
-  /// Gives a request to a worker, or to another one if it does not serve the content. `note` is
-  /// called with the worker before the request is sent. Under the lock.
-  /// @throws request_error if no worker can take it
-  void send(std::uint64_t number, run_message message, std::shared_ptr<worker_link> worker,
-            request_region& region, const std::function<void(std::shared_ptr<worker_link>)>& note);
+  /// The worker for a request: the one that has its inputs, or another one if that does not serve
+  /// the content. Under the lock.
+  /// @throws request_error if there is none
+  [[nodiscard]] std::shared_ptr<worker_link> worker_for(
+      std::uint32_t handle, const std::shared_ptr<worker_link>& worker) const;
+  /// Gives a request to a worker. `worker` has the inputs at first, and the same one as `target`
+  /// afterwards. `note` is called before the request is sent. Under the lock.
+  /// @throws request_error if it cannot take the request
+  void send(std::uint64_t number, run_message message, std::shared_ptr<worker_link>& worker,
+            request_region& region, const std::shared_ptr<worker_link>& target,
+            const std::function<void()>& note);
   /// The worker with the fewest requests among those that serve a content, or any; one that does
-  /// not compute only if there is no other. Null if there is none. Under the lock.
+  /// not compute, or tries another request, only if there is no other. Null if there is none. Under
+  /// the lock.
   [[nodiscard]] std::shared_ptr<worker_link> choose(std::uint32_t handle) const;
 
   // The thread of the supervisor.
@@ -157,7 +178,16 @@ class worker_supervisor {
   void refuse(std::uint32_t handle, std::string problem);
   void unload(const std::vector<std::uint32_t>& handles);
   void retry_orphans();
-  [[nodiscard]] bool try_again(orphan& each);
+  void begin_trial();
+  [[nodiscard]] bool has_ended(trial& trial);
+  void end_trial();
+  /// Notes that the worker of the trial has died, with these requests.
+  void end_trial_by_death(const std::vector<pending_request>& requests);
+  /// Sends a request to `target`, or to any worker that takes it.
+  [[nodiscard]] attempt try_again(orphan& each, const std::shared_ptr<worker_link>& target);
+  void send_held();
+  [[nodiscard]] bool has_held() const;
+  void answer(std::uint64_t number, const request_error& failure);
   /// Answers the requests of a worker that has been killed and still exists, as a driver can have
   /// it. Their memory stays with it.
   void give_up_on(worker_link& worker);
@@ -190,13 +220,19 @@ class worker_supervisor {
   prometheus::Counter above_memory_;
   prometheus::Counter above_in_flight_;
   prometheus::Counter above_size_;
+  prometheus::Counter quarantined_;
   pending_requests pending_;
   reply_receiver receiver_{pending_};
   std::vector<loop_order> loop_orders_;  // under the lock
   std::vector<boost::asio::io_context*> loops_;
-  std::vector<orphan> orphans_;
-  std::vector<model_request> model_requests_;  // under the lock
-  std::vector<model_request> loads_;           // that have begun
+  std::deque<orphan> orphans_;  // of dead workers, the oldest first
+  std::optional<trial> trial_;
+  clock::time_point next_trial_{};
+  std::optional<clock::time_point> trials_end_;  // of these orphans
+  std::vector<orphan> held_;                     // during a trial; under the lock
+  request_quarantine quarantine_;                // under the lock
+  std::vector<model_request> model_requests_;    // under the lock
+  std::vector<model_request> loads_;             // that have begun
   std::uint64_t next_load_ = 1;
   std::map<std::uint32_t, declarations> declared_;  // of contents that are not served yet
   std::map<std::uint32_t, unsigned> deaths_;        // of workers, by the content that they loaded

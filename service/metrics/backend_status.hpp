@@ -43,6 +43,7 @@ struct backend_status {
   std::uint64_t refused_memory = 0;
   std::uint64_t refused_in_flight = 0;
   std::uint64_t refused_size = 0;
+  std::uint64_t refused_quarantine = 0;
 };
 
 }  // namespace sluice::service

@@ -38,7 +38,10 @@ void work(const std::string& device, std::optional<std::uint64_t> memory) {
   // Declared after the service: it ends first, and then the runtime pins no memory any more.
   const auto pinned = service->runtime().register_host(
       {std::shared_ptr<void>(), channel.memory().data()}, channel.memory().size());
-  if (!control.send({{"opened", to_string(service->device().id())}})) return;
+  if (!control.send(
+          {{"opened", to_string(service->device().id())}, {"version", sluice::version}})) {
+    return;
+  }
   worker_loop loop(channel, control, std::move(service));
   try {
     loop.run();

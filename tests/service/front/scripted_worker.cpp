@@ -4,6 +4,8 @@
 #include "service/front/control_socket.hpp"
 #include "service/front/worker_process.hpp"
 
+#include <sluice/version.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <memory>
 #include <poll.h>
 #include <signal.h>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -21,10 +24,21 @@
 namespace sluice::service {
 namespace {
 
+/// Does what the first byte of a request says: 0xde ends the process, 0xad waits until there is a
+/// file SLUICE_TEST_GATE.
+void obey(std::span<const std::byte> input) {
+  if (input.empty()) return;
+  if (input.front() == std::byte{0xde}) (void)::raise(SIGKILL);
+  if (input.front() == std::byte{0xad}) {
+    while (!std::filesystem::exists(std::getenv("SLUICE_TEST_GATE"))) (void)::usleep(1000);
+  }
+}
+
 /// Answers requests with their inputs, and control messages by `answer`, until the control socket
 /// is closed.
 template <class Answer>
 int echo(bool stops_at_a_request, Answer answer, const nlohmann::json& greeting = {}) {
+  const bool obeys_requests = !greeting.is_null();
   worker_channel channel(
       std::make_shared<shared_memory>(file_descriptor(worker_descriptors::memory)),
       file_descriptor(worker_descriptors::worker_wake),
@@ -50,6 +64,7 @@ int echo(bool stops_at_a_request, Answer answer, const nlohmann::json& greeting 
       if (!region) return 3;
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         const auto input = channel.bytes(request.inputs[i]);
+        if (obeys_requests) obey(input);
         std::copy(input.begin(), input.end(), region->tensor(i).begin());
       }
       channel.send(request.number, request.inputs, std::move(*region),
@@ -124,7 +139,12 @@ int run(std::string_view task) {
   end_with_front();
   if (task == "echo") return echo(false, echo_message);
   if (task == "stop") return echo(true, echo_message);
-  if (task == "serve") return echo(false, load_model, {{"opened", "host:0"}});
+  if (task == "serve") {
+    return echo(false, load_model, {{"opened", "host:0"}, {"version", sluice::version}});
+  }
+  if (task == "serve-old") {
+    return echo(false, load_model, {{"opened", "host:0"}, {"version", "0.0.0"}});
+  }
   if (task == "describe") return describe_process();
   if (task == "exit") return 7;
   if (task == "hang") {

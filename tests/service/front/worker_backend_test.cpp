@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +21,8 @@
 #include <signal.h>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace sluice::service {
 namespace {
@@ -31,20 +35,45 @@ class worker_backend_test : public ::testing::Test {
     std::filesystem::create_directories(folder_ / "m/1");
     std::ofstream(folder_ / "m/1/model.onnx") << "no worker here reads it";
     std::ofstream(folder_ / "m/config.toml") << "max_batch_size = 8\n";
+    start("serve");
+    wait_until([this] { return backend_->is_ready(); });
+  }
+  void start(const std::string& task) {
     const auto program =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "run-scripted-worker";
-    backend_ = std::make_unique<worker_backend>(
-        worker_options{.models = {.folder = folder_.path()},
-                       .workers = {{.path = program.string(), .arguments = {"serve"}}},
-                       .request_bytes = memory,
-                       .reply_bytes = memory,
-                       .poll_interval = std::chrono::milliseconds(10)});
-    wait_until([this] { return backend_->is_ready(); });
+    backend_.reset();
+    backend_ = std::make_unique<worker_backend>(worker_options{
+        .models = {.folder = folder_.path()},
+        .workers = {{.path = program.string(),
+                     .arguments = {task},
+                     .environment = {"SLUICE_TEST_GATE=" + (folder_ / "gate").string()}}},
+        .request_bytes = memory,
+        .reply_bytes = memory,
+        .poll_interval = std::chrono::milliseconds(10),
+        .first_restart = std::chrono::milliseconds(1)});
   }
   /// Waits for what happens for sure; if it does not, the test hangs.
   template <class Predicate>
   static void wait_until(Predicate predicate) {
     while (!predicate()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  struct submission {
+    std::uint64_t number = 0;
+    std::future<run_result> result{};
+  };
+  /// Asks for a run whose bytes are all `value`; see scripted_worker.
+  submission submit(std::int64_t rows, std::byte value, const std::string& tenant = {}) {
+    const std::array<std::uint64_t, 1> sizes{static_cast<std::uint64_t>(rows) * 4};
+    auto answer = std::make_shared<std::promise<run_result>>();
+    submission submission{.result = answer->get_future()};
+    auto inputs = backend_->allocate(sizes);
+    std::fill_n(inputs->tensor(0).data(), sizes[0], value);
+    run_request request{.model = "m", .tenant = tenant};
+    request.inputs.push_back({.name = "x", .type = datatype::uint8, .shape = {rows, 4}});
+    submission.number =
+        backend_->submit(std::move(request), std::move(inputs),
+                         [answer](run_result r) { answer->set_value(std::move(r)); });
+    return submission;
   }
   std::future<run_result> run(std::int64_t rows, const std::string& input = "x") {
     const std::array<std::uint64_t, 1> sizes{static_cast<std::uint64_t>(rows) * 4};
@@ -59,6 +88,25 @@ class worker_backend_test : public ::testing::Test {
   [[nodiscard]] model_counts counts() const {
     return backend_->status().versions.at(0).statistics->counts();
   }
+
+  [[nodiscard]] worker_status worker() const { return backend_->status().workers.at(0); }
+  /// Waits until a worker serves the model that has followed so many others.
+  void wait_for_restart(std::uint64_t restarts) {
+    wait_until([&] { return worker().restarts == restarts && backend_->is_ready(); });
+  }
+  static void expect_bytes(submission each, std::byte value) {
+    const auto result = each.result.get();
+    ASSERT_FALSE(result.error) << result.error->what();
+    for (const auto byte : result.outputs.at(0).bytes) ASSERT_EQ(byte, value);
+  }
+  static void expect_unavailable(submission each, const std::string& reason) {
+    const auto result = each.result.get();
+    ASSERT_TRUE(result.error);
+    EXPECT_EQ(result.error->status(), request_status::unavailable);
+    EXPECT_NE(std::string(result.error->what()).find(reason), std::string::npos)
+        << result.error->what();
+  }
+  static constexpr std::byte deadly{0xde}, gated{0xad}, harmless{1};
 
   sluice::test::temporary_folder folder_;
   std::unique_ptr<worker_backend> backend_;
@@ -123,6 +171,70 @@ TEST_F(worker_backend_test, forgets_a_model_that_is_gone) {
   EXPECT_EQ(backend_->status().versions.size(), 1U);
   std::filesystem::remove_all(folder_ / "m");
   wait_until([this] { return backend_->status().versions.empty(); });
+}
+
+TEST_F(worker_backend_test, quarantines_what_ends_two_workers) {
+  expect_unavailable(submit(2, deadly), "while they ran the request");
+  wait_for_restart(2);
+  expect_unavailable(submit(2, harmless), "these shapes");
+  EXPECT_EQ(backend_->status().refused_quarantine, 1U);
+  expect_bytes(submit(3, harmless), harmless);
+  expect_bytes(submit(2, harmless, "another tenant"), harmless);
+  EXPECT_EQ(worker().restarts, 2U);
+  // Another content is another kind.
+  std::ofstream(folder_ / "m/1/model.onnx") << "another one that no worker here reads";
+  wait_until([this] { return !submit(2, harmless).result.get().error; });
+}
+
+TEST_F(worker_backend_test, finds_the_request_that_ends_workers) {
+  auto random = sluice::test::make_generator();
+  ASSERT_EQ(::kill(worker().process, SIGSTOP), 0);
+  const auto process = worker().process;
+  std::vector<submission> harmless_ones;
+  std::optional<submission> deadly_one;
+  const auto place = random() % 20;
+  for (std::size_t i = 0; i < 20; ++i) {
+    if (i == place) deadly_one = submit(3, deadly);
+    harmless_ones.push_back(submit(2, std::byte(i)));
+  }
+  ASSERT_EQ(::kill(process, SIGCONT), 0);
+  for (std::size_t i = 0; i < 20; ++i) expect_bytes(std::move(harmless_ones[i]), std::byte(i));
+  expect_unavailable(std::move(*deadly_one), "while they ran the request");
+  wait_for_restart(2);
+  expect_unavailable(submit(3, harmless), "these shapes");
+  expect_bytes(submit(2, harmless), harmless);
+}
+
+TEST_F(worker_backend_test, quarantines_a_request_that_was_cancelled) {
+  const auto process = worker().process;
+  ASSERT_EQ(::kill(process, SIGSTOP), 0);
+  auto deadly_one = submit(3, deadly);
+  backend_->cancel(deadly_one.number);
+  EXPECT_EQ(deadly_one.result.get().error->status(), request_status::cancelled);
+  ASSERT_EQ(::kill(process, SIGCONT), 0);
+  wait_for_restart(2);
+  expect_unavailable(submit(3, harmless), "these shapes");
+}
+
+TEST_F(worker_backend_test, answers_what_comes_while_a_request_is_retried) {
+  auto first = submit(2, gated);
+  ASSERT_EQ(::kill(worker().process, SIGKILL), 0);
+  wait_for_restart(1);
+  std::vector<submission> later;
+  for (std::size_t i = 0; i < 20; ++i) later.push_back(submit(3, std::byte(i)));
+  backend_->cancel(later[7].number);
+  std::ofstream(folder_ / "gate") << "open";
+  expect_bytes(std::move(first), gated);
+  for (std::size_t i = 0; i < 20; ++i) {
+    if (i != 7) expect_bytes(std::move(later[i]), std::byte(i));
+  }
+  EXPECT_EQ(worker().restarts, 1U);
+}
+
+TEST_F(worker_backend_test, refuses_workers_of_another_version) {
+  start("serve-old");
+  wait_until([this] { return worker().restarts >= 2; });
+  EXPECT_FALSE(worker().is_up);
 }
 
 }  // namespace
