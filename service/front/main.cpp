@@ -5,6 +5,7 @@
 #include "service/front/sequence_backend.hpp"
 #include "service/front/service_options.hpp"
 #include "service/front/status_router.hpp"
+#include "service/front/thread_filter.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/grpc/grpc_front.hpp"
 
@@ -18,6 +19,7 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <future>
 #include <optional>
 #include <pthread.h>
 #include <string>
@@ -92,18 +94,26 @@ void serve(const service_options& settings) {
   const auto metrics = metrics_options_of(settings);
   worker_backend workers(worker_options_of(settings));
   sequence_backend backend(workers);
-  http_server server(http, backend);
+  std::optional<http_server> server;
   std::optional<grpc_front> calls;
-  if (grpc) calls.emplace(*grpc, backend);
-  const status_router pages(backend, server);
+  std::optional<status_router> pages;
   std::optional<http_server> page_server;
-  if (metrics) page_server.emplace(*metrics, backend, pages);
-  print_addresses(http, server.port());
+  // The threads of the servers inherit the restriction. That of the workers has started before.
+  std::async(std::launch::async, [&] {
+    if (!restrict_thread()) {
+      write_log(log_level::warning, "the kernel cannot restrict the system calls of threads", {});
+    }
+    server.emplace(http, backend);
+    if (grpc) calls.emplace(*grpc, backend);
+    pages.emplace(backend, *server);
+    if (metrics) page_server.emplace(*metrics, backend, *pages);
+  }).get();
+  print_addresses(http, server->port());
   if (page_server) print_address("metrics", metrics->address, page_server->port());
   if (calls) print_address("gRPC", grpc->address, calls->port());
   std::fflush(stdout);
   {
-    const auto receiving = workers.receive_on(server.loops());
+    const auto receiving = workers.receive_on(server->loops());
     wait_for_end(signals, settings, http, backend);
     workers.drain();
     if (calls) calls->check_health();
@@ -113,7 +123,7 @@ void serve(const service_options& settings) {
   const std::jthread calls_end([&] {
     if (calls) calls->stop(timeout);
   });
-  server.stop(timeout);
+  server->stop(timeout);
 }
 
 }  // namespace
