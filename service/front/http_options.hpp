@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/front/access_policy.hpp"
+#include "service/front/tenant_registry.hpp"
 #include "service/front/tls_credentials.hpp"
 
 #include <chrono>
@@ -47,6 +48,7 @@ struct http_options {
   std::string unix_path{};                 ///< of a Unix socket to listen on as well; empty: none
   std::shared_ptr<tls_credentials> tls{};  ///< for the address; null: without TLS
   std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
+  std::shared_ptr<tenant_registry> tenants = std::make_shared<tenant_registry>();
   unsigned threads = 1;       ///< that read and write, each with its own connections
   unsigned json_threads = 1;  ///< that parse and write JSON of more than 64 KiB
   /// Names that a `Host` field may have besides localhost, 127.0.0.1, ::1 and `address`. They

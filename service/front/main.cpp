@@ -60,6 +60,7 @@ void wait_for_end(const sigset_t& signals, const service_options& settings,
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal != SIGHUP) continue;
     if (!settings.token_file.empty()) read_again(*options.access, "tokens");
+    if (!settings.tenant_file.empty()) read_again(*options.tenants, "tenants");
     if (options.tls) read_again(*options.tls, "certificates");
   }
 }

@@ -40,6 +40,8 @@ bool read_options(int argc, char** argv, service_options& settings, int& code) {
                  "Address and port of gRPC, or off; 127.0.0.1:8001 unless there are tokens or TLS");
   app.add_option("--token-file", settings.token_file,
                  "File with the tokens of clients: lines NAME ROLE SHA256, role infer or admin");
+  app.add_option("--tenant-file", settings.tenant_file,
+                 "File with what tenants may do besides the roles of their tokens (TOML)");
   auto* const certificate =
       app.add_option("--tls-certificate", settings.tls.certificate,
                      "PEM file with the certificate of the server and those that sign it");
@@ -117,6 +119,9 @@ http_options http_options_of(const service_options& settings) {
   }
   if (!settings.token_file.empty()) {
     options.access = std::make_shared<access_policy>(settings.token_file);
+  }
+  if (!settings.tenant_file.empty()) {
+    options.tenants = std::make_shared<tenant_registry>(settings.tenant_file);
   }
   return options;
 }

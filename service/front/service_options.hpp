@@ -22,6 +22,7 @@ struct service_options {
   std::string metrics = "127.0.0.1:8002";
   tls_files tls{};
   std::string token_file{};
+  std::string tenant_file{};
   bool is_insecure = false;
   std::string log = "text";
   std::vector<std::string> devices{"auto"};

@@ -4,7 +4,10 @@
 #include "service/repository/model_config.hpp"
 #include "service/repository/printable.hpp"
 
+#include <array>
+#include <charconv>
 #include <limits>
+#include <optional>
 
 namespace sluice::service {
 namespace {
@@ -18,6 +21,23 @@ std::int64_t integer_of(const nlohmann::json& value, const std::string& path, st
   std::string range = " must be an integer from " + std::to_string(least);
   if (most != std::numeric_limits<std::int64_t>::max()) range += " to " + std::to_string(most);
   throw config_error(path + range);
+}
+
+/// The bytes of a text such as "512MiB", which are positive and fit into 63 bits.
+std::optional<std::uint64_t> bytes_of(std::string_view text) {
+  constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::uint64_t count = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (failure != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const std::size_t shift = 10 * i;
+    if (text != units[i]) continue;
+    if (count == 0 || count > most >> shift) return std::nullopt;
+    return count << shift;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -67,6 +87,19 @@ std::int64_t key_reader::integer(std::string_view key, std::int64_t missing, std
                                  std::int64_t most) {
   const auto* value = find(key);
   return value == nullptr ? missing : integer_of(*value, path_of(key), least, most);
+}
+
+std::uint64_t key_reader::bytes(std::string_view key, std::uint64_t missing) {
+  const auto* value = find(key);
+  if (value == nullptr) return missing;
+  if (value->is_number_integer() && value->get<std::int64_t>() > 0)
+    return value->get<std::uint64_t>();
+  const auto size =
+      value->is_string() ? bytes_of(value->get_ref<const std::string&>()) : std::nullopt;
+  if (!size)
+    throw config_error(path_of(key) +
+                       R"( must be a number of bytes from 1, or a text such as "512MiB")");
+  return *size;
 }
 
 std::vector<std::int64_t> key_reader::integers(std::string_view key, std::int64_t least,

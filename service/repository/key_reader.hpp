@@ -33,6 +33,8 @@ class key_reader {
   [[nodiscard]] bool boolean(std::string_view key, bool missing);
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t missing, std::int64_t least,
                                      std::int64_t most);
+  /// A size: a positive number of bytes, or a text such as "512MiB" with B, KiB, MiB, GiB or TiB.
+  [[nodiscard]] std::uint64_t bytes(std::string_view key, std::uint64_t missing);
   /// A list of integers; empty if the key is missing.
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::int64_t least,
                                                    std::int64_t most);
