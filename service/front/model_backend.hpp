@@ -71,6 +71,7 @@ struct run_request {
   std::uint64_t connection = 0;  ///< for fairness and hang-ups; no number is used again
   std::uint32_t content = 0;     ///< of `state_descriptor`: only this one may run; 0: any
   std::optional<request_sequence> sequence{};  ///< only `sequence_backend` reads it
+  std::shared_ptr<const void> charge{};        ///< kept while a worker can read the inputs
 };
 
 /// A tensor that a model passes from one request of a sequence to the next.

@@ -29,6 +29,7 @@ struct worker_run {
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   std::shared_ptr<worker_link> worker{};
   unsigned attempts = 0;
+  std::shared_ptr<const void> charge{};  ///< as in `run_request`
 };
 
 /// The requests that workers have, by number. Thread-safe.

@@ -62,6 +62,8 @@ void reply_receiver::answer(received_reply&& reply, worker_link& worker) {
   worker.runs_in_flight.fetch_sub(1, std::memory_order_relaxed);
   auto run = pending_.take(reply.number);
   if (!run || !run->done) return;
+  // The answer may be followed by the next request.
+  run->charge.reset();
   std::optional<run_result> result;
   try {
     result = result_of(std::move(reply), *run);

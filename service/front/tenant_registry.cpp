@@ -31,6 +31,13 @@ std::shared_ptr<const tenant_settings> tenant_registry::find(std::string_view te
   return {std::move(known), &settings};
 }
 
+std::shared_ptr<const void> tenant_registry::charge(std::string_view tenant,
+                                                    std::uint64_t bytes) const {
+  const auto settings = find(tenant);
+  if (!settings->limits) return nullptr;
+  return usage_->charge(tenant, *settings->limits, bytes);
+}
+
 std::shared_ptr<const tenant_table> tenant_registry::table() const {
   const std::scoped_lock lock(mutex_);
   return table_;

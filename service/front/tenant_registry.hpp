@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/front/tenant_settings.hpp"
+#include "service/front/tenant_usage.hpp"
 
 #include <memory>
 #include <mutex>
@@ -25,6 +26,10 @@ class tenant_registry {
 
   /// The settings of a tenant as they are now. Empty: clients without a token.
   [[nodiscard]] std::shared_ptr<const tenant_settings> find(std::string_view tenant) const;
+  /// Counts a request until the returned object is destroyed. Null if the tenant has no limits.
+  /// @throws request_error as `tenant_usage::charge`
+  [[nodiscard]] std::shared_ptr<const void> charge(std::string_view tenant,
+                                                   std::uint64_t bytes) const;
   /// Whether some tenant may use shared memory now.
   [[nodiscard]] bool permits_shared_memory() const { return table()->permits_shared_memory(); }
 
@@ -32,6 +37,7 @@ class tenant_registry {
   [[nodiscard]] std::shared_ptr<const tenant_table> table() const;
 
   const std::string file_{};
+  const std::shared_ptr<tenant_usage> usage_ = std::make_shared<tenant_usage>();
   mutable std::mutex mutex_{};
   /// Guarded by mutex_.
   std::shared_ptr<const tenant_table> table_ = std::make_shared<const tenant_table>();

@@ -34,8 +34,22 @@ constexpr std::int64_t most_regions = 10'000;
   return permission;
 }
 
+[[nodiscard]] std::optional<tenant_limits> read_limits(key_reader& keys) {
+  constexpr std::string_view requests = "requests";
+  constexpr std::string_view bytes = "request_bytes";
+  if (!keys.has(requests) && !keys.has(bytes)) return std::nullopt;
+  tenant_limits limits;
+  if (keys.has(requests)) {
+    limits.requests = static_cast<std::uint64_t>(
+        keys.integer(requests, 1, 1, std::numeric_limits<std::int64_t>::max()));
+  }
+  limits.request_bytes = keys.bytes(bytes, limits.request_bytes);
+  return limits;
+}
+
 [[nodiscard]] tenant_settings read_settings(key_reader keys) {
   tenant_settings settings;
+  settings.limits = read_limits(keys);
   settings.shared_memory = read_shared_memory(keys);
   keys.finish();
   return settings;

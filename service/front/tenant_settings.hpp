@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,10 +20,19 @@ struct shared_memory_permission {
   std::size_t regions = 256;                     ///< of the tenant
 };
 
+/// How much of the service a tenant may use at the same time.
+struct tenant_limits {
+  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t requests = none;       ///< from the beginning of their inputs to their results
+  std::uint64_t request_bytes = none;  ///< of the inputs of these requests
+};
+
 /// What a tenant may do besides the role of its token. The default is that of a tenant that the
 /// tenant file does not name.
 struct tenant_settings {
   std::optional<shared_memory_permission> shared_memory{};  ///< nothing: none
+  std::optional<tenant_limits> limits{};                    ///< nothing: none but those of all
 };
 
 /// The settings of all tenants.
@@ -32,6 +42,8 @@ class tenant_table {
   /// `anonymous` for clients without a token.
   ///
   ///     [tenant.alice]
+  ///     requests = 100
+  ///     request_bytes = "64MiB"
   ///     shared_memory_prefix = "/alice-"
   ///     shared_memory_owner = 1000
   ///     shared_memory_bytes = "1GiB"

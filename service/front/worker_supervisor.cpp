@@ -134,7 +134,8 @@ std::unique_ptr<input_memory> worker_supervisor::allocate(std::span<const std::u
 
 worker_run worker_supervisor::make_run(const run_request& request,
                                        std::shared_ptr<const loaded_version> content) {
-  worker_run run{.content = std::move(content), .deadline = request.deadline};
+  worker_run run{
+      .content = std::move(content), .deadline = request.deadline, .charge = request.charge};
   if (request.content != 0 && request.content != run.content->handle) {
     throw request_error(request_status::aborted, "the version of the model has been replaced");
   }
