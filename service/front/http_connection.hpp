@@ -131,6 +131,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   bool awaits_invitation_ = false;  ///< the client sends the body after 100 Continue
   route route_{};
   std::string tenant_{};
+  std::optional<trace_context> trace_{};
   clock::time_point request_since_{};
   bool is_counted_ = false;  ///< among the requests in flight
   std::optional<clock::time_point> deadline_{};

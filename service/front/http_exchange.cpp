@@ -106,6 +106,7 @@ void http_connection::begin_request(const request_head& head) {
   }
   if (head.method == http_method::options) return reply_with({.status = 204, .allow = allowed});
   tenant_.clear();
+  trace_ = parse_trace_parent(head.trace_parent);
   const auto role = required_role(route_.target);
   if (role != access_role::none) {
     tenant_ = context_.options.access->admit(head.authorization, origin_, role);
@@ -190,6 +191,7 @@ void http_connection::submit() {
   }
   auto run = make_run(reader_.request(), route_, deadline_, number_);
   run.tenant = tenant_;
+  run.trace = trace_;
   auto pending = begin_run();
   try {
     run_number_ = context_.backend.submit(

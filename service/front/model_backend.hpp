@@ -8,6 +8,7 @@
 #include "service/protocol/model_metadata.hpp"
 #include "service/protocol/repository_entry.hpp"
 #include "service/protocol/request_error.hpp"
+#include "service/protocol/trace_context.hpp"
 #include "service/repository/model_config.hpp"
 
 #include <chrono>
@@ -71,6 +72,7 @@ struct run_request {
   std::uint64_t connection = 0;  ///< for fairness and hang-ups; no number is used again
   std::uint32_t content = 0;     ///< of `state_descriptor`: only this one may run; 0: any
   std::optional<request_sequence> sequence{};  ///< only `sequence_backend` reads it
+  std::optional<trace_context> trace{};        ///< of a request that its client traces
   std::shared_ptr<const void> charge{};        ///< kept while a worker can read the inputs
 };
 

@@ -172,7 +172,9 @@ class head_parser final : public http::basic_parser<true> {
   void read_extension(std::string_view name, std::string_view value) {
     using std::chrono::microseconds;
     constexpr std::uint64_t year_us = 31'536'000'000'000;  // keeps sums of times in range
-    if (equals_ignoring_case(name, "Inference-Header-Content-Length")) {
+    if (equals_ignoring_case(name, "traceparent")) {
+      head_.trace_parent = ++trace_fields_ > 1 ? std::string_view() : value;
+    } else if (equals_ignoring_case(name, "Inference-Header-Content-Length")) {
       once(json_fields_, "Inference-Header-Content-Length");
       head_.json_bytes = parse_number("Inference-Header-Content-Length", value);
     } else if (equals_ignoring_case(name, "Inference-Timeout-Us")) {
@@ -230,6 +232,7 @@ class head_parser final : public http::basic_parser<true> {
   std::size_t fields_ = 0;
   unsigned host_fields_ = 0;
   unsigned authorization_fields_ = 0;
+  unsigned trace_fields_ = 0;
   unsigned length_fields_ = 0;
   unsigned transfer_fields_ = 0;
   unsigned coding_fields_ = 0;

@@ -24,6 +24,7 @@ struct request_head {
   std::string_view path{};           ///< without the query, percent-encoded; "*" of `OPTIONS *`
   std::string_view host{};           ///< with its port; empty if the request has none
   std::string_view authorization{};  ///< empty if the request has none
+  std::string_view trace_parent{};   ///< empty if the request has none, or several
   bool is_http_1_0 = false;
   bool keeps_alive = false;  ///< whether the client wants to send further requests
   bool has_origin = false;   ///< whether a browser sends it for a page

@@ -2,6 +2,7 @@
 #include "service/front/worker_supervisor.hpp"
 
 #include "service/front/counted_answer.hpp"
+#include "service/front/traced_answer.hpp"
 #include "service/metrics/metric_value.hpp"
 
 #include <algorithm>
@@ -171,6 +172,9 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
                                         std::function<void(run_result)>&& done) {
   std::uint64_t number = 0;
   try {
+    if (request.trace && request.trace->is_sampled) {
+      done = traced_answer(done, *request.trace, request.model);
+    }
     auto& memory = dynamic_cast<arena_inputs&>(*inputs);
     // A content that is found is sent before it can be unloaded.
     const std::lock_guard lock(mutex_);

@@ -26,7 +26,7 @@ TEST(request_head, reads_what_the_server_acts_on) {
       "POST /v2/models/m/infer?a=b HTTP/1.1\r\nHOST: localhost:8000\r\ncontent-length:  12 \r\n"
       "Content-Encoding: GZIP\r\nInference-Header-Content-Length: 7\r\nOrigin: http://a\r\n"
       "Inference-Timeout-Us: 5000\r\nX-Envoy-Expected-Rq-Timeout-Ms: 3\r\nExpect: 100-Continue\r\n"
-      "X-Other: \xc3\xa9\r\n\r\n";
+      "TraceParent: 00-ab\r\nX-Other: \xc3\xa9\r\n\r\n";
   const auto head = parse_request_head(text, {});
   EXPECT_EQ(head.method, http_method::post);
   EXPECT_EQ(head.path, "/v2/models/m/infer");
@@ -41,6 +41,7 @@ TEST(request_head, reads_what_the_server_acts_on) {
   EXPECT_EQ(head.coding, content_coding::gzip);
   EXPECT_EQ(head.json_bytes, 7U);
   EXPECT_EQ(head.timeout, std::chrono::milliseconds(3));
+  EXPECT_EQ(head.trace_parent, "00-ab");
 }
 
 TEST(request_head, has_no_body_without_a_length) {
@@ -49,6 +50,7 @@ TEST(request_head, has_no_body_without_a_length) {
   EXPECT_FALSE(head.json_bytes);
   EXPECT_FALSE(head.timeout);
   EXPECT_FALSE(parse_request_head(post("Inference-Timeout-Us: 0\r\n"), {}).timeout);
+  EXPECT_EQ(parse_request_head(post("traceparent: 1\r\ntraceparent: 2\r\n"), {}).trace_parent, "");
 }
 
 TEST(request_head, takes_the_host_of_an_absolute_target) {
