@@ -7,15 +7,11 @@
 
 #include <sluice/version.hpp>
 
-#include <array>
 #include <string>
-#include <string_view>
 
 namespace sluice::service {
 
 http_reply answer_query(const route& query, const model_backend& backend) {
-  constexpr std::array<std::string_view, 5> extensions{
-      "binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics"};
   switch (query.target) {
     case endpoint::server_metadata:
       return {.text = server_metadata_json("sluiced", sluice::version, extensions)};

@@ -5,7 +5,14 @@
 #include "service/front/model_backend.hpp"
 #include "service/front/routes.hpp"
 
+#include <array>
+#include <string_view>
+
 namespace sluice::service {
+
+/// The extensions of the protocol that are served. The first one is of HTTP alone.
+inline constexpr std::array<std::string_view, 5> extensions{
+    "binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics"};
 
 /// Answers a request without a body about the server or a model: metadata, config, liveness and
 /// readiness.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/metrics/statistics_json.hpp"
 
-#include "service/protocol/quoted_name.hpp"
-#include "service/protocol/request_error.hpp"
+#include "service/metrics/statistics_selection.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -53,17 +52,8 @@ using nlohmann::json;
 std::string statistics_json(const backend_status& backend, std::string_view model,
                             std::string_view version) {
   auto all = json::array();
-  bool is_known = model.empty();
-  for (const auto& each : backend.versions) {
-    if (!model.empty() && each.model != model) continue;
-    if (!version.empty() && (!each.statistics || std::to_string(each.version) != version)) continue;
-    is_known = true;
-    if (each.statistics) all.push_back(model_stats_json(each));
-  }
-  if (!is_known) {
-    auto text = "there is no model " + quoted_name(model);
-    if (!version.empty()) text += " with the version " + quoted_name(version);
-    throw request_error(request_status::not_found, text);
+  for (const auto* each : select_statistics(backend, model, version)) {
+    all.push_back(model_stats_json(*each));
   }
   return json{{"model_stats", std::move(all)}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }

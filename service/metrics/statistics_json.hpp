@@ -9,9 +9,7 @@
 namespace sluice::service {
 
 /// The answer to a request of the protocol's extension `statistics`.
-/// @param model    empty: all models
-/// @param version  empty: all versions
-/// @throws request_error `not_found` if there is no such model or version
+/// @throws request_error as `select_statistics`
 [[nodiscard]] std::string statistics_json(const backend_status& backend, std::string_view model,
                                           std::string_view version);
 

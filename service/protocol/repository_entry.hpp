@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace sluice::service {
 
@@ -12,6 +13,9 @@ enum class serving_state : std::uint8_t {
   loading,      ///< for the first time
   unavailable,  ///< for a reason
 };
+
+/// The name of a state in the protocol.
+[[nodiscard]] std::string_view to_string(serving_state state) noexcept;
 
 /// A version of a model in the index of the repository.
 struct repository_entry {

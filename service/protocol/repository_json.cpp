@@ -2,7 +2,7 @@
 #include "service/protocol/repository_json.hpp"
 
 #include "service/protocol/json_string.hpp"
-#include "service/protocol/quoted_name.hpp"
+#include "service/protocol/repository_parameters.hpp"
 #include "service/protocol/request_error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -30,22 +30,6 @@ namespace {
   return *found;
 }
 
-[[noreturn]] void refuse_parameter(const std::string& name) {
-  refuse_request("there is no parameter " + quoted_name(name));
-}
-
-[[nodiscard]] std::string_view name_of(serving_state state) noexcept {
-  switch (state) {
-    case serving_state::ready:
-      return "READY";
-    case serving_state::loading:
-      return "LOADING";
-    case serving_state::unavailable:
-      break;
-  }
-  return "UNAVAILABLE";
-}
-
 }  // namespace
 
 index_request parse_index_request(std::string_view text) {
@@ -58,21 +42,13 @@ index_request parse_index_request(std::string_view text) {
 
 void check_load_request(std::string_view text) {
   const auto parameters = parameters_of(text);
-  for (const auto& [name, value] : parameters.items()) {
-    if (name == "config" || name.rfind("file:", 0) == 0) {
-      throw request_error(request_status::unimplemented,
-                          "the parameter " + quoted_name(name) +
-                              " is not supported: a model is loaded from the repository alone");
-    }
-    refuse_parameter(name);
-  }
+  if (!parameters.empty()) refuse_load_parameter(parameters.begin().key());
 }
 
 void check_unload_request(std::string_view text) {
   const auto parameters = parameters_of(text);
   for (const auto& [name, value] : parameters.items()) {
-    if (name != "unload_dependents") refuse_parameter(name);
-    if (!value.is_boolean()) refuse_request("unload_dependents is no Boolean");
+    check_unload_parameter(name, value.is_boolean());
   }
 }
 
@@ -88,7 +64,7 @@ std::string repository_index_json(std::span<const repository_entry> entries,
     text += text.back() == '[' ? "{" : ",{";
     append("name", entry.model);
     if (!entry.version.empty()) append("version", entry.version);
-    append("state", name_of(entry.state));
+    append("state", to_string(entry.state));
     if (!entry.reason.empty()) append("reason", entry.reason);
     text += '}';
   }

@@ -24,8 +24,7 @@ struct index_request {
 /// is no such request
 void check_load_request(std::string_view text);
 
-/// Reads a request to unload a model, which may be empty. No model depends on another one, so
-/// `unload_dependents` changes nothing.
+/// Reads a request to unload a model, which may be empty.
 /// @throws request_error `invalid_argument` if it is no such request
 void check_unload_request(std::string_view text);
 
