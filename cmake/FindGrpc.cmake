@@ -4,7 +4,9 @@
 
 find_path(Grpc_INCLUDE_DIR grpcpp/grpcpp.h DOC "Folder of grpcpp/grpcpp.h")
 find_library(Grpc_LIBRARY grpc++ DOC "gRPC's library for C++")
-# Its headers call functions of these.
+# The certificates of a server are given to this one.
+find_library(Grpc_CORE_LIBRARY grpc DOC "gRPC's library for C")
+# The headers of gRPC call functions of these.
 find_library(Grpc_GPR_LIBRARY gpr DOC "gRPC's library of portable functions")
 find_library(Grpc_SYNCHRONIZATION_LIBRARY absl_synchronization DOC "The library of Abseil's mutexes, which gRPC uses")
 
@@ -15,13 +17,13 @@ endif()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Grpc
-  REQUIRED_VARS Grpc_LIBRARY Grpc_GPR_LIBRARY Grpc_SYNCHRONIZATION_LIBRARY Grpc_INCLUDE_DIR
+  REQUIRED_VARS Grpc_LIBRARY Grpc_CORE_LIBRARY Grpc_GPR_LIBRARY Grpc_SYNCHRONIZATION_LIBRARY Grpc_INCLUDE_DIR
   VERSION_VAR Grpc_VERSION)
-mark_as_advanced(Grpc_INCLUDE_DIR Grpc_LIBRARY Grpc_GPR_LIBRARY Grpc_SYNCHRONIZATION_LIBRARY)
+mark_as_advanced(Grpc_INCLUDE_DIR Grpc_LIBRARY Grpc_CORE_LIBRARY Grpc_GPR_LIBRARY Grpc_SYNCHRONIZATION_LIBRARY)
 
 if(Grpc_FOUND AND NOT TARGET Grpc::grpc++)
   add_library(Grpc::grpc++ UNKNOWN IMPORTED)
   set_target_properties(Grpc::grpc++ PROPERTIES
     IMPORTED_LOCATION "${Grpc_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${Grpc_INCLUDE_DIR}"
-    INTERFACE_LINK_LIBRARIES "${Grpc_GPR_LIBRARY};${Grpc_SYNCHRONIZATION_LIBRARY}")
+    INTERFACE_LINK_LIBRARIES "${Grpc_CORE_LIBRARY};${Grpc_GPR_LIBRARY};${Grpc_SYNCHRONIZATION_LIBRARY}")
 endif()

@@ -91,7 +91,7 @@ void serve(const service_options& settings) {
 
   set_log_format(settings.log == "json" ? log_format::json : log_format::text);
   const auto http = http_options_of(settings);
-  const auto grpc = grpc_options_of(settings);
+  const auto grpc = grpc_options_of(settings, http);
   const auto metrics = metrics_options_of(settings);
   worker_backend workers(worker_options_of(settings));
   sequence_backend backend(workers);
@@ -111,7 +111,7 @@ void serve(const service_options& settings) {
   }).get();
   print_addresses(http, server->port());
   if (page_server) print_address("metrics", metrics->address, page_server->port());
-  if (calls) print_address("gRPC", grpc->address, calls->port());
+  if (calls) print_address(grpc->tls ? "gRPC with TLS" : "gRPC", grpc->address, calls->port());
   std::fflush(stdout);
   {
     const auto receiving = workers.receive_on(server->loops());

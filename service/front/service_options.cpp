@@ -36,8 +36,8 @@ bool read_options(int argc, char** argv, service_options& settings, int& code) {
   app.add_option("--http", settings.http,
                  "Where HTTP is served: ADDRESS:PORT or unix:PATH; may be repeated for both")
       ->capture_default_str();
-  app.add_option("--grpc", settings.grpc,
-                 "Address and port of gRPC, or off; 127.0.0.1:8001 unless there are tokens or TLS");
+  app.add_option("--grpc", settings.grpc, "Address and port of gRPC, or off")
+      ->capture_default_str();
   app.add_option("--token-file", settings.token_file,
                  "File with the tokens of clients: lines NAME ROLE SHA256, role infer or admin");
   app.add_option("--tenant-file", settings.tenant_file,
@@ -126,18 +126,23 @@ http_options http_options_of(const service_options& settings) {
   return options;
 }
 
-std::optional<grpc_options> grpc_options_of(const service_options& settings) {
+std::optional<grpc_options> grpc_options_of(const service_options& settings,
+                                            const http_options& http) {
   if (settings.grpc == "off") return std::nullopt;
-  // It would let clients in that HTTP keeps out.
-  if (!settings.token_file.empty() || !settings.tls.certificate.empty()) {
-    if (settings.grpc.empty()) return std::nullopt;
-    throw std::invalid_argument("--grpc: it has neither tokens nor TLS: give off");
-  }
-  const auto where =
-      parse_listen_address("--grpc", settings.grpc.empty() ? "127.0.0.1:8001" : settings.grpc);
+  const auto where = parse_listen_address("--grpc", settings.grpc);
   if (!where.unix_path.empty()) throw std::invalid_argument("--grpc: it has no Unix socket");
-  check_listen_address("--grpc", where, {.is_insecure = settings.is_insecure});
-  return grpc_options{.address = where.address, .port = where.port};
+  // Strangers could use the known denials of service of gRPC 1.51, which distributions have.
+  const bool is_open = http.tls && !http.tls->needs_client_certificates() && !settings.is_insecure;
+  if (is_open && !is_loopback_address(where.address)) {
+    throw std::invalid_argument(
+        "--grpc: other machines reach " + where.address +
+        ", which is safe only if their clients need certificates: give --tls-client-ca, or "
+        "--insecure if a proxy or the network protects it");
+  }
+  check_listen_address("--grpc", where,
+                       {.has_tls = http.tls != nullptr, .is_insecure = settings.is_insecure});
+  return grpc_options{
+      .address = where.address, .port = where.port, .tls = http.tls, .access = http.access};
 }
 
 std::optional<http_options> metrics_options_of(const service_options& settings) {

@@ -18,7 +18,7 @@ struct service_options {
   std::string models{};
   std::vector<std::string> files{};
   std::vector<std::string> http{"127.0.0.1:8000"};
-  std::string grpc{};  // empty: the default
+  std::string grpc = "127.0.0.1:8001";
   std::string metrics = "127.0.0.1:8002";
   tls_files tls{};
   std::string token_file{};
@@ -39,9 +39,10 @@ struct service_options {
 /// The options of the server: at most one address and one Unix socket.
 /// @throws std::invalid_argument if there are more, or if one needs protection
 [[nodiscard]] http_options http_options_of(const service_options& settings);
-/// The options of gRPC; nothing if it is off.
+/// The options of gRPC, which shares certificates and tokens with HTTP; nothing if it is off.
 /// @throws std::invalid_argument if its address needs protection
-[[nodiscard]] std::optional<grpc_options> grpc_options_of(const service_options& settings);
+[[nodiscard]] std::optional<grpc_options> grpc_options_of(const service_options& settings,
+                                                          const http_options& http);
 /// The options of the metrics; nothing if they are off.
 /// @throws std::invalid_argument if their address needs protection
 [[nodiscard]] std::optional<http_options> metrics_options_of(const service_options& settings);

@@ -46,10 +46,19 @@ void restrict_protocol(ssl::context& context) {
   }
 }
 
-/// Reads a file and passes it to `use`.
+[[nodiscard]] std::shared_ptr<const tls_texts> read_files(const tls_files& files) {
+  auto texts = std::make_shared<tls_texts>();
+  texts->certificate = read_protected_file(files.certificate, file_readers::everybody);
+  texts->key = read_protected_file(files.key, file_readers::nobody);
+  if (!files.client_ca.empty()) {
+    texts->client_ca = read_protected_file(files.client_ca, file_readers::everybody);
+  }
+  return texts;
+}
+
+/// Passes the text of a file to `use`, whose errors get the path.
 template <class Use>
-void use_file(const std::string& path, file_readers readers, Use use) {
-  const auto text = read_protected_file(path, readers);
+void use_text(const std::string& path, const std::string& text, Use use) {
   try {
     use(boost::asio::buffer(text));
   } catch (const boost::system::system_error& e) {
@@ -57,21 +66,22 @@ void use_file(const std::string& path, file_readers readers, Use use) {
   }
 }
 
-[[nodiscard]] std::shared_ptr<ssl::context> make_context(const tls_files& files) {
+[[nodiscard]] std::shared_ptr<ssl::context> make_context(const tls_files& files,
+                                                         const tls_texts& texts) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   restrict_protocol(*context);
   // Otherwise OpenSSL would ask at the terminal.
   context->set_password_callback(
       [](std::size_t, ssl::context::password_purpose) { return std::string(); });
-  use_file(files.certificate, file_readers::everybody,
+  use_text(files.certificate, texts.certificate,
            [&](auto text) { context->use_certificate_chain(text); });
-  use_file(files.key, file_readers::nobody,
+  use_text(files.key, texts.key,
            [&](auto text) { context->use_private_key(text, ssl::context::pem); });
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
     throw std::runtime_error(files.key + ": it is not the key of " + files.certificate);
   }
   if (!files.client_ca.empty()) {
-    use_file(files.client_ca, file_readers::everybody,
+    use_text(files.client_ca, texts.client_ca,
              [&](auto text) { context->add_certificate_authority(text); });
     context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
   }
@@ -80,18 +90,26 @@ void use_file(const std::string& path, file_readers readers, Use use) {
 
 }  // namespace
 
-tls_credentials::tls_credentials(tls_files files)
-    : files_(std::move(files)), context_(make_context(files_)) {}
+tls_credentials::tls_credentials(tls_files files) : files_(std::move(files)) {
+  reload();
+}
 
 void tls_credentials::reload() {
-  auto context = make_context(files_);
+  auto texts = read_files(files_);
+  auto context = make_context(files_, *texts);
   const std::lock_guard lock(mutex_);
+  texts_ = std::move(texts);
   context_ = std::move(context);
 }
 
 std::shared_ptr<ssl::context> tls_credentials::context() const {
   const std::lock_guard lock(mutex_);
   return context_;
+}
+
+std::shared_ptr<const tls_texts> tls_credentials::texts() const {
+  const std::lock_guard lock(mutex_);
+  return texts_;
 }
 
 }  // namespace sluice::service

@@ -19,10 +19,17 @@ struct tls_files {
   std::string client_ca{};
 };
 
+/// The contents of files that belong together. `client_ca` is empty without the file.
+struct tls_texts {
+  std::string certificate{};
+  std::string key{};
+  std::string client_ca{};
+};
+
 /// The certificate of a server and what it demands of its clients. The functions are thread-safe.
 ///
 /// TLS 1.2 and 1.3, with forward secrecy and authenticated ciphers, without renegotiation and
-/// resumption. The protocol over it is HTTP/1.1.
+/// resumption. The protocol over `context` is HTTP/1.1.
 class tls_credentials {
  public:
   /// @throws std::runtime_error with the path if a file cannot be read, is malformed, may be
@@ -35,11 +42,19 @@ class tls_credentials {
   void reload();
   /// What a connection of the server needs. It stays valid after `reload`.
   [[nodiscard]] std::shared_ptr<boost::asio::ssl::context> context() const;
+  /// Whether every client needs a certificate.
+  [[nodiscard]] bool needs_client_certificates() const noexcept {
+    return !files_.client_ca.empty();
+  }
+  /// What the files had when they were read last without an error. Each `reload` makes a new
+  /// object.
+  [[nodiscard]] std::shared_ptr<const tls_texts> texts() const;
 
  private:
   const tls_files files_;
   mutable std::mutex mutex_{};
-  std::shared_ptr<boost::asio::ssl::context> context_{};  // guarded by mutex_
+  std::shared_ptr<const tls_texts> texts_{};              // guarded by mutex_
+  std::shared_ptr<boost::asio::ssl::context> context_{};  // guarded by mutex_; with texts_
 };
 
 }  // namespace sluice::service

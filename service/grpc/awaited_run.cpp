@@ -5,26 +5,52 @@
 
 namespace sluice::service {
 
-void awaited_run::submit(run_request request, std::unique_ptr<input_memory> inputs) {
+/// Calls `begin` unless the run is cancelled.
+template <class Begin>
+void awaited_run::begin(Begin begin) {
   {
     const std::scoped_lock lock(mutex_);
     if (is_cancelled_) return;
   }
-  model_backend::number number = 0;
   try {
+    begin();
+  } catch (...) {
+    if (take_receiver()) throw;
+  }
+}
+
+void awaited_run::submit(run_request request, std::unique_ptr<input_memory> inputs) {
+  std::optional<model_backend::number> number;
+  begin([&] {
     number = backend_.submit(
         std::move(request), std::move(inputs),
         [run = shared_from_this()](run_result result) { run->deliver(std::move(result)); });
-  } catch (...) {
-    if (take_receiver()) throw;
-    return;
-  }
+  });
+  if (!number) return;
   {
     const std::scoped_lock lock(mutex_);
     number_ = number;
     if (!is_cancelled_) return;
   }
-  backend_.cancel(number);
+  backend_.cancel(*number);
+}
+
+void awaited_run::load(std::string model) {
+  begin([&] {
+    backend_.load(std::move(model),
+                  [run = shared_from_this()](std::optional<request_error> failure) {
+                    run->deliver({.error = std::move(failure)});
+                  });
+  });
+}
+
+void awaited_run::unload(std::string model) {
+  begin([&] {
+    backend_.unload(std::move(model),
+                    [run = shared_from_this()](std::optional<request_error> failure) {
+                      run->deliver({.error = std::move(failure)});
+                    });
+  });
 }
 
 bool awaited_run::cancel() noexcept {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 namespace sluice::service {
 
@@ -47,10 +48,18 @@ class awaited_run : public std::enable_shared_from_this<awaited_run> {
   /// Submits the run, unless it is cancelled. Called once.
   /// @throws what the backend throws; then no result is passed on, and `cancel` returns false
   void submit(run_request request, std::unique_ptr<input_memory> inputs);
+  /// Loads or unloads a model instead, which `cancel` leaves alone.
+  /// @throws as `submit`
+  ///@{
+  void load(std::string model);
+  void unload(std::string model);
+  ///@}
   /// Cancels the run. Returns whether that prevents that a result is passed on.
   [[nodiscard]] bool cancel() noexcept;
 
  private:
+  template <class Begin>
+  void begin(Begin begin);
   void deliver(run_result result);
   /// Returns the receiver to the first caller.
   [[nodiscard]] std::function<void(run_result)> take_receiver() noexcept;

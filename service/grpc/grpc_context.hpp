@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/byte_budget.hpp"
 #include "service/front/model_backend.hpp"
 #include "service/grpc/awaited_run.hpp"
 #include "service/grpc/call_registry.hpp"
@@ -21,6 +22,7 @@ struct grpc_context {
   call_registry calls{};
   connection_numbers connections{};
   send_deadlines sends{options.deadlines.write};
+  byte_budget replies{options.limits.reply_bytes_in_flight};
   std::shared_ptr<delivery_count> deliveries = std::make_shared<delivery_count>();
   /// Makes long replies, because the threads of the backend must not.
   boost::asio::thread_pool senders{1};

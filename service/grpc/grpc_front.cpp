@@ -3,6 +3,7 @@
 
 #include "service/grpc/grpc_context.hpp"
 #include "service/grpc/grpc_methods.hpp"
+#include "service/grpc/tls_server_credentials.hpp"
 
 #include <grpc/grpc.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -12,6 +13,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -58,15 +60,20 @@ void set_deadlines(grpc::ServerBuilder& builder, const grpc_deadlines& deadlines
          std::to_string(options.port);
 }
 
+[[nodiscard]] std::shared_ptr<grpc::ServerCredentials> credentials_of(const grpc_options& options) {
+  if (!options.tls) return grpc::InsecureServerCredentials();
+  return std::make_shared<tls_server_credentials>(options.tls);
+}
+
 }  // namespace
 
 struct grpc_front::state final : grpc::CallbackGenericService {
   state(grpc_options options, model_backend& backend)
-      : context{.options = std::move(options), .backend = backend} {
+      : context{.options = std::move(options), .backend = backend},
+        credentials(credentials_of(context.options)) {
     grpc::ServerBuilder builder;
     int bound = 0;
-    builder.AddListeningPort(address_of(context.options), grpc::InsecureServerCredentials(),
-                             &bound);
+    builder.AddListeningPort(address_of(context.options), credentials, &bound);
     // Another process on the same port would get a share of the connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     set_limits(builder, context.options.limits);
@@ -119,6 +126,7 @@ struct grpc_front::state final : grpc::CallbackGenericService {
   }
 
   grpc_context context;
+  const std::shared_ptr<grpc::ServerCredentials> credentials;  // outlives the server
   std::unique_ptr<grpc::Server> server{};
   std::uint16_t port = 0;
   std::thread health{};

@@ -10,7 +10,7 @@
 
 namespace sluice::service {
 
-/// A server of the Open Inference Protocol over gRPC, without encryption.
+/// A server of the Open Inference Protocol over gRPC.
 ///
 ///     grpc_front server({.port = 0}, backend);
 ///     connect("127.0.0.1", server.port());
@@ -21,7 +21,7 @@ class grpc_front {
  public:
   /// Listens and starts the threads.
   /// @param backend  outlives the server
-  /// @throws std::runtime_error if the address cannot be bound
+  /// @throws std::runtime_error if the address cannot be bound or gRPC refuses the certificate
   grpc_front(grpc_options options, model_backend& backend);
   grpc_front(const grpc_front&) = delete;
   grpc_front& operator=(const grpc_front&) = delete;

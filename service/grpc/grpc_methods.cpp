@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/grpc/grpc_methods.hpp"
 
+#include "service/front/queries.hpp"
+#include "service/front/routes.hpp"
+#include "service/grpc/call_admission.hpp"
+#include "service/grpc/call_status.hpp"
+#include "service/grpc/config_message.hpp"
 #include "service/grpc/infer_call.hpp"
 #include "service/grpc/message_buffer.hpp"
 #include "service/grpc/query_messages.hpp"
+#include "service/grpc/repository_call.hpp"
+#include "service/grpc/repository_messages.hpp"
+#include "service/grpc/statistics_message.hpp"
 #include "service/grpc/stream_call.hpp"
 #include "service/grpc/unary_call.hpp"
 #include "service/grpc/watch_call.hpp"
@@ -13,7 +21,10 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,23 +39,20 @@ using query_handler = std::string (*)(wire_reader request, model_backend& backen
 class query_call final : public unary_call {
  public:
   query_call(grpc_context& context, grpc::CallbackServerContext& call, query_handler handler)
-      : unary_call(context.sends, call), context_(context), handler_(handler) {}
+      : unary_call(context, call), handler_(handler) {}
 
  private:
   void answer(wire_reader request) override {
     finish(to_byte_buffer(handler_(request, context_.backend)));
   }
 
-  grpc_context& context_;
   query_handler handler_;
 };
 
-class unknown_call final : public grpc::ServerGenericBidiReactor {
+/// A call that ends before its message is read.
+class refused_call final : public grpc::ServerGenericBidiReactor {
  public:
-  explicit unknown_call(const std::string& method) {
-    Finish(
-        {grpc::StatusCode::UNIMPLEMENTED, "the method " + quoted_name(method) + " is not served"});
-  }
+  explicit refused_call(const grpc::Status& status) { Finish(status); }
   void OnDone() override { delete this; }
 };
 
@@ -57,8 +65,7 @@ std::string answer_ready(wire_reader, model_backend& backend) {
 }
 
 std::string answer_metadata(wire_reader, model_backend&) {
-  constexpr std::array<std::string_view, 1> extensions{"sequence"};
-  return server_metadata_message("sluiced", sluice::version, extensions);
+  return server_metadata_message("sluiced", sluice::version, std::span(extensions).subspan(1));
 }
 
 std::string answer_model_ready(wire_reader request, model_backend& backend) {
@@ -80,6 +87,21 @@ std::string answer_model_metadata(wire_reader request, model_backend& backend) {
   return model_metadata_message(backend.describe(model.name, model.version));
 }
 
+std::string answer_config(wire_reader request, model_backend& backend) {
+  const auto model = read_model_name(request);
+  return config_message(backend.configuration(model.name, model.version));
+}
+
+std::string answer_statistics(wire_reader request, model_backend& backend) {
+  const auto model = read_optional_model_name(request);
+  return statistics_message(backend.status(), model.name, model.version);
+}
+
+std::string answer_index(wire_reader request, model_backend& backend) {
+  const bool only_ready = read_index_request(request);
+  return repository_index_message(backend.index(), only_ready);
+}
+
 std::string answer_health(wire_reader request, model_backend& backend) {
   const auto service = read_service_name(request);
   const auto status = health_of(service, backend);
@@ -90,14 +112,21 @@ std::string answer_health(wire_reader request, model_backend& backend) {
 }
 
 template <query_handler handler>
-grpc::ServerGenericBidiReactor* make_query(grpc_context& context,
-                                           grpc::CallbackServerContext& call) {
+grpc::ServerGenericBidiReactor* make_query(grpc_context& context, grpc::CallbackServerContext& call,
+                                           const call_admission& /*admission*/) {
   return new query_call(context, call, handler);
 }
 
-grpc::ServerGenericBidiReactor* make_infer(grpc_context& context,
-                                           grpc::CallbackServerContext& call) {
-  return new infer_call(context, call);
+grpc::ServerGenericBidiReactor* make_infer(grpc_context& context, grpc::CallbackServerContext& call,
+                                           const call_admission& admission) {
+  return new infer_call(context, call, admission.tenant());
+}
+
+template <repository_action action>
+grpc::ServerGenericBidiReactor* make_repository(grpc_context& context,
+                                                grpc::CallbackServerContext& call,
+                                                const call_admission& /*admission*/) {
+  return new repository_call(context, call, action);
 }
 
 grpc::ServerGenericBidiReactor* start(grpc_context& context,
@@ -108,31 +137,49 @@ grpc::ServerGenericBidiReactor* start(grpc_context& context,
 }
 
 grpc::ServerGenericBidiReactor* make_stream(grpc_context& context,
-                                            grpc::CallbackServerContext& call) {
-  return start(context, std::make_shared<stream_call>(context, call));
+                                            grpc::CallbackServerContext& call,
+                                            const call_admission& admission) {
+  return start(context, std::make_shared<stream_call>(context, call, admission));
 }
 
-grpc::ServerGenericBidiReactor* make_watch(grpc_context& context,
-                                           grpc::CallbackServerContext& call) {
+grpc::ServerGenericBidiReactor* make_watch(grpc_context& context, grpc::CallbackServerContext& call,
+                                           const call_admission& /*admission*/) {
   return start(context, std::make_shared<watch_call>(context, call));
 }
 
 struct method {
   std::string_view path;
-  grpc::ServerGenericBidiReactor* (*make)(grpc_context& context, grpc::CallbackServerContext& call);
+  endpoint target;  ///< of HTTP, which needs the same role
+  grpc::ServerGenericBidiReactor* (*make)(grpc_context& context, grpc::CallbackServerContext& call,
+                                          const call_admission& admission);
 };
 
 /// The methods that are served. The others of open_inference.proto would stand here, too.
 constexpr std::array methods{
-    method{"/inference.GRPCInferenceService/ServerLive", make_query<answer_live>},
-    method{"/inference.GRPCInferenceService/ServerReady", make_query<answer_ready>},
-    method{"/inference.GRPCInferenceService/ServerMetadata", make_query<answer_metadata>},
-    method{"/inference.GRPCInferenceService/ModelReady", make_query<answer_model_ready>},
-    method{"/inference.GRPCInferenceService/ModelMetadata", make_query<answer_model_metadata>},
-    method{"/inference.GRPCInferenceService/ModelInfer", make_infer},
-    method{"/inference.GRPCInferenceService/ModelStreamInfer", make_stream},
-    method{"/grpc.health.v1.Health/Check", make_query<answer_health>},
-    method{"/grpc.health.v1.Health/Watch", make_watch},
+    method{"/inference.GRPCInferenceService/ServerLive", endpoint::server_live,
+           make_query<answer_live>},
+    method{"/inference.GRPCInferenceService/ServerReady", endpoint::server_ready,
+           make_query<answer_ready>},
+    method{"/inference.GRPCInferenceService/ServerMetadata", endpoint::server_metadata,
+           make_query<answer_metadata>},
+    method{"/inference.GRPCInferenceService/ModelReady", endpoint::model_ready,
+           make_query<answer_model_ready>},
+    method{"/inference.GRPCInferenceService/ModelMetadata", endpoint::model_metadata,
+           make_query<answer_model_metadata>},
+    method{"/inference.GRPCInferenceService/ModelConfig", endpoint::model_config,
+           make_query<answer_config>},
+    method{"/inference.GRPCInferenceService/ModelStatistics", endpoint::model_statistics,
+           make_query<answer_statistics>},
+    method{"/inference.GRPCInferenceService/ModelInfer", endpoint::infer, make_infer},
+    method{"/inference.GRPCInferenceService/ModelStreamInfer", endpoint::infer, make_stream},
+    method{"/inference.GRPCInferenceService/RepositoryIndex", endpoint::repository_index,
+           make_query<answer_index>},
+    method{"/inference.GRPCInferenceService/RepositoryModelLoad", endpoint::model_load,
+           make_repository<repository_action::load>},
+    method{"/inference.GRPCInferenceService/RepositoryModelUnload", endpoint::model_unload,
+           make_repository<repository_action::unload>},
+    method{"/grpc.health.v1.Health/Check", endpoint::server_ready, make_query<answer_health>},
+    method{"/grpc.health.v1.Health/Watch", endpoint::server_ready, make_watch},
 };
 
 }  // namespace
@@ -141,8 +188,17 @@ grpc::ServerGenericBidiReactor* make_call(grpc_context& context,
                                           grpc::GenericCallbackServerContext& call) {
   const auto found = std::find_if(methods.begin(), methods.end(),
                                   [&](const method& each) { return each.path == call.method(); });
-  if (found == methods.end()) return new unknown_call(call.method());
-  return found->make(context, call);
+  std::optional<call_admission> admission;
+  try {
+    if (found == methods.end()) {
+      throw request_error(request_status::unimplemented,
+                          "the method " + quoted_name(call.method()) + " is not served");
+    }
+    admission.emplace(context.options, call, required_role(found->target));
+  } catch (...) {
+    return new refused_call(failed_status(error_of(std::current_exception()), call));
+  }
+  return found->make(context, call, *admission);
 }
 
 }  // namespace sluice::service

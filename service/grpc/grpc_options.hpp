@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/access_policy.hpp"
+#include "service/front/tls_credentials.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace sluice::service {
@@ -12,6 +16,8 @@ namespace sluice::service {
 struct grpc_limits {
   std::size_t message_bytes = std::size_t{64} << 20U;    ///< of a request; RESOURCE_EXHAUSTED above
   std::uint64_t reply_bytes = std::uint64_t{64} << 20U;  ///< RESOURCE_EXHAUSTED above
+  /// Bytes of all replies that clients have not taken; RESOURCE_EXHAUSTED above.
+  std::uint64_t reply_bytes_in_flight = std::uint64_t{256} << 20U;
   /// Memory of connections, calls and messages. gRPC ends calls above.
   std::size_t memory_bytes = std::size_t{512} << 20U;
   int calls = 256;                ///< of a connection; later ones wait in the client
@@ -35,7 +41,9 @@ struct grpc_deadlines {
 /// Options of `grpc_front`.
 struct grpc_options {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8001;  ///< 0: any free port
+  std::uint16_t port = 8001;               ///< 0: any free port
+  std::shared_ptr<tls_credentials> tls{};  ///< null: without TLS
+  std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
   grpc_limits limits{};
   grpc_deadlines deadlines{};
 };

@@ -12,42 +12,19 @@
 #include <utility>
 
 namespace sluice::service {
-namespace {
 
-[[nodiscard]] request_error client_has_hung_up() {
-  return {request_status::cancelled, "the client has hung up"};
-}
-
-}  // namespace
-
-infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call)
-    : unary_call(context.sends, call),
-      context_(context),
+infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call, std::string tenant)
+    : awaiting_call(context, call),
+      tenant_(std::move(tenant)),
       deadline_(call_deadline(call.deadline())),
       connection_(context.connections, call.peer()) {}
 
 void infer_call::answer(wire_reader request) {
   auto submission =
       read_submission(request, message_, context_.backend, deadline_, connection_.number());
-  const auto run =
-      std::make_shared<awaited_run>(context_.backend, context_.deliveries,
-                                    [this](run_result result) { receive(std::move(result)); });
-  {
-    const std::scoped_lock lock(mutex_);
-    if (is_cancelled_) throw client_has_hung_up();
-    run_ = run;
-  }
+  submission.run.tenant = tenant_;
+  const auto run = await([this](run_result result) { receive(std::move(result)); });
   run->submit(std::move(submission.run), std::move(submission.inputs));
-}
-
-void infer_call::OnCancel() {
-  std::shared_ptr<awaited_run> run;
-  {
-    const std::scoped_lock lock(mutex_);
-    is_cancelled_ = true;
-    run = run_;
-  }
-  if (run && run->cancel()) finish(client_has_hung_up());
 }
 
 void infer_call::receive(run_result result) noexcept {

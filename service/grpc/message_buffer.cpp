@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/grpc/message_buffer.hpp"
 
+#include "service/protocol/request_error.hpp"
+
 #include <memory>
 #include <string>
 
@@ -55,6 +57,15 @@ grpc::ByteBuffer to_byte_buffer(const outgoing_message& message) {
   }
   if (!text.empty() || slices.empty()) slices.emplace_back(text);
   return {slices.data(), slices.size()};
+}
+
+std::unique_ptr<byte_charge> charge_for(const grpc::ByteBuffer& reply, byte_budget& budget) {
+  auto charge = std::make_unique<byte_charge>(budget);
+  if (!charge->try_grow_to(reply.Length())) {
+    throw request_error(request_status::resource_exhausted,
+                        "clients have not taken their replies, which have too many bytes");
+  }
+  return charge;
 }
 
 }  // namespace sluice::service

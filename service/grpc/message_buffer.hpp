@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/byte_budget.hpp"
 #include "service/grpc/infer_reply.hpp"
 #include "service/grpc/wire_reader.hpp"
 
@@ -8,6 +9,7 @@
 #include <grpcpp/support/slice.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -34,5 +36,10 @@ class received_message {
 /// Copies short results; long ones are sent from their place.
 [[nodiscard]] grpc::ByteBuffer to_byte_buffer(const outgoing_message& message);
 ///@}
+
+/// The bytes of a reply, to be kept until the client has taken it.
+/// @throws request_error `resource_exhausted` if the budget does not allow them
+[[nodiscard]] std::unique_ptr<byte_charge> charge_for(const grpc::ByteBuffer& reply,
+                                                      byte_budget& budget);
 
 }  // namespace sluice::service

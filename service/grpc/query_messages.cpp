@@ -24,7 +24,7 @@ void append_tensors(std::string& message, std::uint32_t field,
 
 }  // namespace
 
-model_name read_model_name(wire_reader message) {
+model_name read_optional_model_name(wire_reader message) {
   model_name model;
   while (message.next()) {
     if (message.is(1, wire_type::bytes)) {
@@ -35,6 +35,11 @@ model_name read_model_name(wire_reader message) {
       message.skip();
     }
   }
+  return model;
+}
+
+model_name read_model_name(wire_reader message) {
+  auto model = read_optional_model_name(message);
   if (model.name.empty()) {
     throw request_error(request_status::invalid_argument, "request: name is missing");
   }

@@ -18,8 +18,11 @@ struct model_name {
   std::string version{};  ///< empty: the highest that is served
 };
 
-/// Reads `ModelReadyRequest` or `ModelMetadataRequest`.
-/// @throws request_error `invalid_argument` if the bytes are malformed or the name is missing
+/// Reads `ModelStatisticsRequest`; an empty name: all models.
+/// @throws request_error `invalid_argument` if the bytes are malformed
+[[nodiscard]] model_name read_optional_model_name(wire_reader message);
+/// Reads `ModelReadyRequest`, `ModelMetadataRequest` or `ModelConfigRequest`.
+/// @throws request_error as `read_optional_model_name`; `invalid_argument` if the name is missing
 [[nodiscard]] model_name read_model_name(wire_reader message);
 
 /// `ServerLiveResponse`, `ServerReadyResponse` or `ModelReadyResponse`.

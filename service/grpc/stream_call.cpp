@@ -13,24 +13,29 @@
 
 namespace sluice::service {
 
-stream_call::stream_call(grpc_context& context, grpc::CallbackServerContext& call)
+stream_call::stream_call(grpc_context& context, grpc::CallbackServerContext& call,
+                         call_admission admission)
     : streaming_call(context.sends, call, context.options.limits.requests_of_stream),
       context_(context),
+      admission_(std::move(admission)),
       deadline_(call_deadline(call.deadline())),
       connection_(context.connections, call.peer()) {}
 
 void stream_call::receive(wire_reader bytes) {
+  auto tenant = admission_.admit();
   const auto message = std::make_shared<infer_message>();
   try {
-    submit(bytes, message);
+    submit(bytes, message, std::move(tenant));
   } catch (...) {
     answer_failure(*message, std::current_exception());
   }
 }
 
-void stream_call::submit(wire_reader bytes, const std::shared_ptr<infer_message>& message) {
+void stream_call::submit(wire_reader bytes, const std::shared_ptr<infer_message>& message,
+                         std::string tenant) {
   auto submission =
       read_submission(bytes, *message, context_.backend, deadline_, connection_.number());
+  submission.run.tenant = std::move(tenant);
   const auto self = std::static_pointer_cast<stream_call>(shared_from_this());
   std::shared_ptr<awaited_run> run;
   std::uint64_t number = 0;
@@ -87,13 +92,15 @@ void stream_call::receive_result(std::uint64_t run, const infer_message& message
 
 void stream_call::reply(const infer_message& message, run_result result) noexcept {
   grpc::ByteBuffer reply;
+  std::unique_ptr<byte_charge> charge;
   try {
     reply = to_byte_buffer(make_stream_reply(
         make_infer_reply(message, std::move(result), context_.options.limits.reply_bytes)));
+    charge = charge_for(reply, context_.replies);
   } catch (...) {
     return answer_failure(message, std::current_exception());
   }
-  answer(reply);
+  answer(reply, std::move(charge));
 }
 
 void stream_call::answer_failure(const infer_message& message, const std::exception_ptr& failure) {

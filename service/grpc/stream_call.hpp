@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/grpc/awaited_run.hpp"
+#include "service/grpc/call_admission.hpp"
 #include "service/grpc/connection_numbers.hpp"
 #include "service/grpc/grpc_context.hpp"
 #include "service/grpc/infer_message.hpp"
@@ -16,25 +17,28 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 namespace sluice::service {
 
-/// A call of `ModelStreamInfer`.
+/// A call of `ModelStreamInfer`. Each request needs a token that is valid then; the stream ends
+/// otherwise.
 class stream_call final : public streaming_call {
  public:
-  stream_call(grpc_context& context, grpc::CallbackServerContext& call);
+  stream_call(grpc_context& context, grpc::CallbackServerContext& call, call_admission admission);
 
  private:
   using runs = std::map<std::uint64_t, std::shared_ptr<awaited_run>>;
 
   void receive(wire_reader bytes) override;
   void on_hang_up() noexcept override;
-  void submit(wire_reader bytes, const std::shared_ptr<infer_message>& message);
+  void submit(wire_reader bytes, const std::shared_ptr<infer_message>& message, std::string tenant);
   void receive_result(std::uint64_t run, const infer_message& message, run_result result) noexcept;
   void reply(const infer_message& message, run_result result) noexcept;
   void answer_failure(const infer_message& message, const std::exception_ptr& failure);
 
   grpc_context& context_;
+  const call_admission admission_;
   const std::optional<std::chrono::steady_clock::time_point> deadline_;
   const connection_numbers::holder connection_;
   std::mutex mutex_{};

@@ -59,7 +59,7 @@ void streaming_call::OnWriteDone(bool is_written) {
   sends_.end(call_);
   if (!is_written) hang_up();
   const std::scoped_lock lock(mutex_);
-  sent_.Clear();
+  sent_ = {};
   is_writing_ = false;
   proceed();
 }
@@ -84,13 +84,13 @@ void streaming_call::OnDone() {
   const auto self = std::move(self_);
   const std::scoped_lock lock(mutex_);
   received_.Clear();
-  sent_.Clear();
+  sent_ = {};
   waiting_.clear();
 }
 
-void streaming_call::answer(grpc::ByteBuffer message) {
+void streaming_call::answer(grpc::ByteBuffer message, std::unique_ptr<byte_charge> charge) {
   const std::scoped_lock lock(mutex_);
-  waiting_.push_back(std::move(message));
+  waiting_.push_back({std::move(message), std::move(charge)});
   --unanswered_;
   proceed();
 }
@@ -103,7 +103,7 @@ void streaming_call::drop(std::size_t requests) noexcept {
 
 void streaming_call::send(grpc::ByteBuffer message) {
   const std::scoped_lock lock(mutex_);
-  waiting_.push_back(std::move(message));
+  waiting_.push_back({std::move(message), nullptr});
   proceed();
 }
 
@@ -112,10 +112,11 @@ void streaming_call::proceed() {
   if (has_hung_up_) waiting_.clear();
   if (!is_writing_ && !waiting_.empty()) {
     is_writing_ = true;
-    sent_.Swap(&waiting_.front());
+    sent_.message.Swap(&waiting_.front().message);
+    sent_.charge = std::move(waiting_.front().charge);
     waiting_.pop_front();
     sends_.begin(call_);
-    StartWrite(&sent_);
+    StartWrite(&sent_.message);
   }
   if (!end_ && !is_input_over_) {
     const std::size_t busy = unanswered_ + waiting_.size() + (is_writing_ ? 1 : 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/byte_budget.hpp"
 #include "service/grpc/send_deadlines.hpp"
 #include "service/grpc/wire_reader.hpp"
 
@@ -53,13 +54,19 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
   virtual void on_drain() noexcept {}
 
   /// Answers a request.
-  void answer(grpc::ByteBuffer message);
+  /// @param charge  is kept until the client has taken the message
+  void answer(grpc::ByteBuffer message, std::unique_ptr<byte_charge> charge = nullptr);
   /// Requests will have no answer.
   void drop(std::size_t requests) noexcept;
   /// Sends a message that leaves the request unanswered.
   void send(grpc::ByteBuffer message);
 
  private:
+  struct outgoing {
+    grpc::ByteBuffer message{};
+    std::unique_ptr<byte_charge> charge{};  ///< null: too short to count
+  };
+
   /// Does what the state allows. Needs the mutex.
   void proceed();
   void hang_up() noexcept;
@@ -72,8 +79,8 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
   std::mutex mutex_{};
   // Guarded by mutex_.
   grpc::ByteBuffer received_{};
-  grpc::ByteBuffer sent_{};
-  std::deque<grpc::ByteBuffer> waiting_{};  ///< to be sent
+  outgoing sent_{};
+  std::deque<outgoing> waiting_{};  ///< to be sent
   std::size_t unanswered_ = 0;
   bool is_reading_ = false;
   bool is_writing_ = false;

@@ -21,13 +21,18 @@ void unary_call::OnReadDone(bool is_read) {
 }
 
 void unary_call::OnDone() {
-  sends_.end(call_);
+  context_.sends.end(call_);
   delete this;
 }
 
 void unary_call::finish(const grpc::ByteBuffer& reply) {
+  try {
+    charge_ = charge_for(reply, context_.replies);
+  } catch (...) {
+    return finish(error_of(std::current_exception()));
+  }
   reply_ = reply;
-  sends_.begin(call_);
+  context_.sends.begin(call_);
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 

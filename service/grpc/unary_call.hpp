@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "service/grpc/send_deadlines.hpp"
+#include "service/front/byte_budget.hpp"
+#include "service/grpc/grpc_context.hpp"
 #include "service/grpc/wire_reader.hpp"
 #include "service/protocol/request_error.hpp"
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
 
 namespace sluice::service {
 
@@ -19,8 +22,8 @@ class unary_call : public grpc::ServerGenericBidiReactor {
 
  protected:
   /// Begins to read the request.
-  unary_call(send_deadlines& sends, grpc::CallbackServerContext& call)
-      : sends_(sends), call_(call) {
+  unary_call(grpc_context& context, grpc::CallbackServerContext& call)
+      : context_(context), call_(call) {
     StartRead(&request_);
   }
   ~unary_call() override = default;
@@ -30,17 +33,19 @@ class unary_call : public grpc::ServerGenericBidiReactor {
   virtual void answer(wire_reader request) = 0;
 
   /// Ends the call. The object may be gone when they return, unless gRPC calls one of its
-  /// functions.
+  /// functions. A reply that does not fit into the budget of replies becomes an error.
   ///@{
   void finish(const grpc::ByteBuffer& reply);
   void finish(const request_error& error);
   ///@}
 
+  grpc_context& context_;
+
  private:
-  send_deadlines& sends_;
   grpc::CallbackServerContext& call_;
   grpc::ByteBuffer request_{};
   grpc::ByteBuffer reply_{};
+  std::unique_ptr<byte_charge> charge_{};  ///< for the reply
 };
 
 }  // namespace sluice::service

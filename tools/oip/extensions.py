@@ -53,8 +53,17 @@ def unknown_loads(service):
 @check(GROUP, 'grpc', 'grpc model_repository')
 def grpc_index(service):
     """model_repository over gRPC: the index has the model as ready"""
-    found = json_format.MessageToDict(service.grpc.get_model_repository_index())
-    expect_listed(found.get('models', []), service.model.name)
+    found = json_format.MessageToDict(service.grpc.get_model_repository_index()).get('models', [])
+    expect_listed(found, service.model.name)
+    if 'model_repository' in service.extensions:
+        def order(entries):
+            return sorted((entry['name'], entry.get('version', ''), entry.get('state', '')) for entry in entries)
+        listed = service.client.get_model_repository_index()
+        expect(order(found) == order(listed), f'it is {found}, and {listed} over HTTP')
+    call = service.channel.unary_unary('/inference.GRPCInferenceService/RepositoryIndex')
+    # RepositoryIndexRequest with ready.
+    ready = call(b'\x10\x01', timeout=service.timeout, metadata=list(service.headers.items()))
+    expect(b'READY' in ready and b'UNAVAILABLE' not in ready, f'the index of ready models is {ready}')
 
 
 @check(GROUP, 'grpc', 'grpc model_repository', 'admin')
@@ -68,6 +77,14 @@ def grpc_loading(service):
         service.grpc.load_model(name)
     expect(service.grpc.is_model_ready(name), 'a loaded model is not ready')
     expect_refusal(lambda: service.grpc.load_model(NOBODY), 'NOT_FOUND', 'INVALID_ARGUMENT', 'INTERNAL')
+    service.expect_alive()
+
+
+@check(GROUP, 'grpc', 'grpc model_repository', 'admin')
+def grpc_broken_load(service):
+    """model_repository over gRPC: a config that is none is an error, and the model stays"""
+    expect_refusal(lambda: service.grpc.load_model(service.model.name, config='no config'), 'INVALID_ARGUMENT',
+                   'UNIMPLEMENTED', 'UNAVAILABLE')
     service.expect_alive()
 
 
@@ -92,7 +109,13 @@ def config(service):
 def grpc_config(service):
     """model_configuration over gRPC: the config has the inputs and outputs of the metadata"""
     answer = service.grpc.get_model_config(service.model.name)
-    expect_config(service, json_format.MessageToDict(answer, preserving_proto_field_name=True)['config'])
+    found = json_format.MessageToDict(answer, preserving_proto_field_name=True)['config']
+    expect_config(service, found)
+    if 'model_configuration' in service.extensions:
+        over_http = service.client.get_model_config(service.model.name)
+        # A parser leaves out what has the default value, on either way.
+        message = json_format.ParseDict(over_http, type(answer)().config, ignore_unknown_fields=True)
+        expect(answer.config == message, f'it is {found}, and {over_http} over HTTP')
     expect_refusal(lambda: service.grpc.get_model_config(NOBODY), 'NOT_FOUND')
 
 

@@ -35,15 +35,27 @@ inline std::string to_text(const grpc::ByteBuffer& buffer) {
   return text;
 }
 
+inline std::shared_ptr<grpc::ChannelCredentials> insecure() {
+  return grpc::InsecureChannelCredentials();
+}
+
+/// Metadata with a token.
+using metadata = std::vector<std::pair<std::string, std::string>>;
+inline metadata token(const std::string& text) {
+  return {{"authorization", "Bearer " + text}};
+}
+
 /// A channel of its own to a port of this machine.
 class generic_client {
  public:
-  explicit generic_client(std::uint16_t port) {
+  explicit generic_client(
+      std::uint16_t port,
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials = insecure()) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(-1);
-    channel_ = grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port),
-                                         grpc::InsecureChannelCredentials(), arguments);
+    channel_ =
+        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port), credentials, arguments);
     stub_ = std::make_unique<grpc::GenericStub>(channel_);
   }
   [[nodiscard]] grpc::GenericStub& stub() noexcept { return *stub_; }
@@ -61,7 +73,9 @@ inline std::string inference_method(const std::string& name) {
 class unary_request {
  public:
   unary_request(generic_client& client, const std::string& method, const std::string& message,
-                std::optional<std::chrono::milliseconds> timeout = {}) {
+                std::optional<std::chrono::milliseconds> timeout = {},
+                const metadata& fields = {}) {
+    for (const auto& [name, value] : fields) context_.AddMetadata(name, value);
     if (timeout) context_.set_deadline(std::chrono::system_clock::now() + *timeout);
     request_ = to_buffer(message);
     client.stub().UnaryCall(&context_, method, grpc::StubOptions(), &request_, &reply_,
@@ -104,7 +118,9 @@ class unary_request {
 class stream_request : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   /// @param reads  whether replies are read
-  stream_request(generic_client& client, const std::string& method, bool reads = true) {
+  stream_request(generic_client& client, const std::string& method, bool reads = true,
+                 const metadata& fields = {}) {
+    for (const auto& [name, value] : fields) context_.AddMetadata(name, value);
     client.stub().PrepareBidiStreamingCall(&context_, method, grpc::StubOptions(), this);
     AddHold();
     if (reads) StartRead(&received_);

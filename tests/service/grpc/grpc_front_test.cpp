@@ -2,10 +2,15 @@
 #include "service/grpc/grpc_front.hpp"
 
 #include "service/grpc/call_status.hpp"
+#include "service/grpc/config_message.hpp"
+#include "service/grpc/statistics_message.hpp"
 #include "tests/service/front/scripted_backend.hpp"
 #include "tests/service/grpc/generic_client.hpp"
+#include "tests/service/grpc/served_grpc.hpp"
 #include "tests/service/grpc/wire_message.hpp"
 #include "tests/support/seed.hpp"
+
+#include <sluice/version.hpp>
 
 #include <gtest/gtest.h>
 
@@ -17,52 +22,27 @@ namespace sluice::service {
 namespace {
 
 using std::chrono::milliseconds;
+using test::any_port;
 using test::bytes;
+using test::echoed;
 using test::generic_client;
+using test::infer;
+using test::infer_method;
 using test::inference_method;
 using test::number;
 using test::packed;
 using test::scripted_backend;
+using test::served;
+using test::stream_method;
 using test::stream_request;
 using test::unary_request;
 
-const std::string infer_method = inference_method("ModelInfer");
-const std::string stream_method = inference_method("ModelStreamInfer");
 const std::string watch_method = "/grpc.health.v1.Health/Watch";
 constexpr milliseconds long_time{60'000};
-
-std::string tensor_fields(std::uint32_t field, const std::string& tensor) {
-  return bytes(field, bytes(1, "a") + bytes(2, "UINT8") +
-                          bytes(3, packed({static_cast<std::int64_t>(tensor.size())})));
-}
-
-std::string infer(const std::string& tensor, const std::string& id = "7",
-                  const std::string& more = "") {
-  return bytes(1, "m") + bytes(3, id) + more + tensor_fields(5, tensor) + bytes(7, tensor);
-}
-
-/// The reply of a backend that echoes such a request.
-std::string echoed(const std::string& tensor, const std::string& id = "7") {
-  return bytes(1, "m") + bytes(3, id) + tensor_fields(5, tensor) + bytes(6, tensor);
-}
 
 std::string error_in_stream(const std::string& text, const std::string& id) {
   return bytes(1, text) + bytes(2, bytes(3, id));
 }
-
-grpc_options any_port() {
-  return {.port = 0};
-}
-
-/// A server with a client.
-struct served {
-  explicit served(scripted_backend::script act, const grpc_options& options = any_port())
-      : backend(std::move(act)), server(options, backend), client(server.port()) {}
-
-  scripted_backend backend;
-  grpc_front server;
-  generic_client client;
-};
 
 TEST(grpc_front, infers) {
   served service(test::echo);
@@ -100,7 +80,19 @@ TEST(grpc_front, answers_queries) {
   EXPECT_EQ(ask(inference_method("ModelMetadata"), bytes(1, "m")),
             bytes(1, "m") + bytes(2, "1") + bytes(3, "test"));
   EXPECT_EQ(ask(inference_method("ModelMetadata"), bytes(1, "x")), "5");  // NOT_FOUND
-  EXPECT_EQ(ask(inference_method("ServerMetadata"), "").substr(0, 9), bytes(1, "sluiced"));
+  EXPECT_EQ(ask(inference_method("ServerMetadata"), ""),
+            bytes(1, "sluiced") + bytes(2, version) + bytes(3, "model_configuration") +
+                bytes(3, "model_repository") + bytes(3, "sequence") + bytes(3, "statistics"));
+  EXPECT_EQ(ask(inference_method("ModelConfig"), ""), "3");  // INVALID_ARGUMENT
+  EXPECT_EQ(ask(inference_method("ModelConfig"), bytes(1, "x")), "5");
+  EXPECT_EQ(ask(inference_method("ModelConfig"), bytes(1, "m") + bytes(2, "1")),
+            config_message(service.backend.configuration("m", "1")));
+  EXPECT_EQ(ask(inference_method("ModelStatistics"), bytes(1, "x")), "5");
+  EXPECT_EQ(ask(inference_method("ModelStatistics"), ""),
+            statistics_message(service.backend.status(), "m", ""));
+  EXPECT_EQ(ask(inference_method("RepositoryIndex"), bytes(1, "x")), "12");
+  EXPECT_EQ(ask(inference_method("RepositoryIndex"), number(2, 1)),
+            bytes(1, bytes(1, "m") + bytes(2, "1") + bytes(3, "READY")));
   EXPECT_EQ(ask("/grpc.health.v1.Health/Check", ""), number(1, 1));
   EXPECT_EQ(ask("/grpc.health.v1.Health/Check", bytes(1, "inference.GRPCInferenceService")),
             number(1, 1));
@@ -280,6 +272,34 @@ TEST(grpc_front, cancels_a_call_whose_client_takes_no_replies) {
     request.done(std::move(result));
   }
   while (!memory.expired()) std::this_thread::yield();
+}
+
+TEST(grpc_front, limits_the_bytes_of_replies_that_wait_for_clients) {
+  auto options = any_port();
+  options.limits.reply_bytes_in_flight = std::size_t{20} << 20U;
+  served service(test::echo, options);
+  const std::string half(std::size_t{10} << 20U, 'x');
+  const auto code = [&] {
+    return unary_request(service.client, infer_method, infer(half)).wait().error_code();
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(code(), grpc::StatusCode::OK);  // they are given back
+  {
+    generic_client slow_client(service.server.port());
+    stream_request slow(slow_client, stream_method, false);
+    slow.send(infer(std::string(std::size_t{16} << 20U, 'x')));
+    while (code() == grpc::StatusCode::OK) continue;
+    unary_request refused(service.client, infer_method, infer(half));
+    EXPECT_EQ(refused.wait().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(refused.trailing("grpc-retry-pushback-ms"), "1000");
+    stream_request stream(service.client, stream_method);
+    stream.send(infer(half, "8"));
+    EXPECT_EQ(
+        stream.receive(),
+        error_in_stream("clients have not taken their replies, which have too many bytes", "8"));
+    stream.send(infer("short", "9"));
+    EXPECT_EQ(stream.receive(), bytes(2, echoed("short", "9")));
+  }
+  while (code() != grpc::StatusCode::OK) continue;
 }
 
 TEST(grpc_front, cancels_the_runs_of_a_stream) {
