@@ -8,6 +8,7 @@
 #include "service/front/thread_filter.hpp"
 #include "service/front/worker_backend.hpp"
 #include "service/grpc/grpc_front.hpp"
+#include "service/grpc/grpc_log.hpp"
 
 #include <sluice/version.hpp>
 
@@ -96,6 +97,7 @@ void serve(const service_options& settings) {
   worker_backend workers(worker_options_of(settings));
   sequence_backend backend(workers);
   std::optional<http_server> server;
+  redirect_grpc_log();
   std::optional<grpc_front> calls;
   std::optional<status_router> pages;
   std::optional<http_server> page_server;

@@ -131,16 +131,15 @@ std::optional<grpc_options> grpc_options_of(const service_options& settings,
   if (settings.grpc == "off") return std::nullopt;
   const auto where = parse_listen_address("--grpc", settings.grpc);
   if (!where.unix_path.empty()) throw std::invalid_argument("--grpc: it has no Unix socket");
-  // Strangers could use the known denials of service of gRPC 1.51, which distributions have.
-  const bool is_open = http.tls && !http.tls->needs_client_certificates() && !settings.is_insecure;
-  if (is_open && !is_loopback_address(where.address)) {
+  // Strangers could use the denials of service of gRPC 1.51, which distributions package.
+  const bool is_protected =
+      settings.is_insecure || (http.tls && http.tls->needs_client_certificates());
+  if (!is_protected && !is_loopback_address(where.address)) {
     throw std::invalid_argument(
         "--grpc: other machines reach " + where.address +
-        ", which is safe only if their clients need certificates: give --tls-client-ca, or "
-        "--insecure if a proxy or the network protects it");
+        ", which is safe only if their clients need certificates: give --tls-certificate, "
+        "--tls-key and --tls-client-ca, or --insecure if a proxy or the network protects it");
   }
-  check_listen_address("--grpc", where,
-                       {.has_tls = http.tls != nullptr, .is_insecure = settings.is_insecure});
   return grpc_options{
       .address = where.address, .port = where.port, .tls = http.tls, .access = http.access};
 }
