@@ -140,8 +140,11 @@ std::optional<grpc_options> grpc_options_of(const service_options& settings,
         ", which is safe only if their clients need certificates: give --tls-certificate, "
         "--tls-key and --tls-client-ca, or --insecure if a proxy or the network protects it");
   }
-  return grpc_options{
-      .address = where.address, .port = where.port, .tls = http.tls, .access = http.access};
+  return grpc_options{.address = where.address,
+                      .port = where.port,
+                      .tls = http.tls,
+                      .access = http.access,
+                      .tenants = http.tenants};
 }
 
 std::optional<http_options> metrics_options_of(const service_options& settings) {

@@ -39,6 +39,10 @@ call_admission::call_admission(const grpc_options& options, const grpc::Callback
     authorization_.assign(first->second.data(), first->second.size());
   }
   tenant_ = admit();
+  const auto trace = call.client_metadata().find("traceparent");
+  if (trace != call.client_metadata().end()) {
+    trace_ = parse_trace_parent({trace->second.data(), trace->second.size()});
+  }
 }
 
 std::string call_admission::admit() const {

@@ -3,10 +3,12 @@
 
 #include "service/front/access_policy.hpp"
 #include "service/grpc/grpc_options.hpp"
+#include "service/protocol/trace_context.hpp"
 
 #include <grpcpp/server_context.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,8 @@ class call_admission {
 
   /// The tenant of the call; empty: a client without a name.
   [[nodiscard]] const std::string& tenant() const noexcept { return tenant_; }
+  /// The trace of the call, from the field `traceparent`; the first one if there are several.
+  [[nodiscard]] const std::optional<trace_context>& trace() const noexcept { return trace_; }
   /// The tenant according to the tokens of now, which may be others than at the beginning.
   /// @throws request_error as `access_policy::admit`
   [[nodiscard]] std::string admit() const;
@@ -34,6 +38,7 @@ class call_admission {
   connection_origin origin_{};
   std::string authorization_{};
   std::string tenant_{};
+  std::optional<trace_context> trace_{};
 };
 
 }  // namespace sluice::service

@@ -119,7 +119,7 @@ grpc::ServerGenericBidiReactor* make_query(grpc_context& context, grpc::Callback
 
 grpc::ServerGenericBidiReactor* make_infer(grpc_context& context, grpc::CallbackServerContext& call,
                                            const call_admission& admission) {
-  return new infer_call(context, call, admission.tenant());
+  return new infer_call(context, call, admission);
 }
 
 template <repository_action action>

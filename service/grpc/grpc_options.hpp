@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/front/access_policy.hpp"
+#include "service/front/tenant_registry.hpp"
 #include "service/front/tls_credentials.hpp"
 
 #include <chrono>
@@ -44,6 +45,7 @@ struct grpc_options {
   std::uint16_t port = 8001;               ///< 0: any free port
   std::shared_ptr<tls_credentials> tls{};  ///< null: without TLS
   std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
+  std::shared_ptr<tenant_registry> tenants = std::make_shared<tenant_registry>();
   grpc_limits limits{};
   grpc_deadlines deadlines{};
 };

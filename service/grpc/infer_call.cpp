@@ -3,7 +3,6 @@
 
 #include "service/grpc/call_status.hpp"
 #include "service/grpc/infer_reply.hpp"
-#include "service/grpc/infer_submission.hpp"
 #include "service/grpc/message_buffer.hpp"
 
 #include <boost/asio/post.hpp>
@@ -13,16 +12,17 @@
 
 namespace sluice::service {
 
-infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call, std::string tenant)
+infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call,
+                       const call_admission& admission)
     : awaiting_call(context, call),
-      tenant_(std::move(tenant)),
-      deadline_(call_deadline(call.deadline())),
-      connection_(context.connections, call.peer()) {}
+      connection_(context.connections, call.peer()),
+      sender_{.tenant = admission.tenant(),
+              .connection = connection_.number(),
+              .deadline = call_deadline(call.deadline()),
+              .trace = admission.trace()} {}
 
 void infer_call::answer(wire_reader request) {
-  auto submission =
-      read_submission(request, message_, context_.backend, deadline_, connection_.number());
-  submission.run.tenant = tenant_;
+  auto submission = read_submission(request, message_, sender_, context_);
   const auto run = await([this](run_result result) { receive(std::move(result)); });
   run->submit(std::move(submission.run), std::move(submission.inputs));
 }

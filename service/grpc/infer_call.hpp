@@ -2,29 +2,27 @@
 #pragma once
 
 #include "service/grpc/awaiting_call.hpp"
+#include "service/grpc/call_admission.hpp"
 #include "service/grpc/connection_numbers.hpp"
 #include "service/grpc/grpc_context.hpp"
 #include "service/grpc/infer_message.hpp"
-
-#include <chrono>
-#include <optional>
-#include <string>
+#include "service/grpc/infer_submission.hpp"
 
 namespace sluice::service {
 
 /// A call of `ModelInfer`.
 class infer_call final : public awaiting_call {
  public:
-  infer_call(grpc_context& context, grpc::CallbackServerContext& call, std::string tenant);
+  infer_call(grpc_context& context, grpc::CallbackServerContext& call,
+             const call_admission& admission);
 
  private:
   void answer(wire_reader request) override;
   void receive(run_result result) noexcept;
   void reply(run_result result) noexcept;
 
-  const std::string tenant_;
-  const std::optional<std::chrono::steady_clock::time_point> deadline_;
   const connection_numbers::holder connection_;
+  const request_sender sender_;
   infer_message message_{};
 };
 

@@ -5,6 +5,7 @@
 #include "service/protocol/request_error.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -19,19 +20,22 @@ constexpr std::chrono::hours longest_wait{24 * 365};
 
 }  // namespace
 
-infer_submission read_submission(wire_reader bytes, infer_message& message, model_backend& backend,
-                                 std::optional<steady_clock::time_point> deadline,
-                                 std::uint64_t connection) {
+infer_submission read_submission(wire_reader bytes, infer_message& message,
+                                 const request_sender& sender, const grpc_context& context) {
   const auto now = steady_clock::now();
   parse_infer_message(bytes, message);
   const auto& request = message.request;
-  deadline = deadline_of(request, now, deadline);
-  auto run =
-      make_run(request, {.model = message.model, .version = message.version}, deadline, connection);
+  const auto deadline = deadline_of(request, now, sender.deadline);
+  auto run = make_run(request, {.model = message.model, .version = message.version}, deadline,
+                      sender.connection);
+  run.tenant = sender.tenant;
+  run.trace = sender.trace;
   std::vector<std::uint64_t> sizes(request.inputs.size());
   std::transform(request.inputs.begin(), request.inputs.end(), sizes.begin(),
                  [](const request_input& input) { return input.bytes; });
-  auto inputs = backend.allocate(sizes);
+  run.charge = context.options.tenants->charge(
+      sender.tenant, std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
+  auto inputs = context.backend.allocate(sizes);
   std::vector<std::span<std::byte>> tensors(sizes.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i] = inputs->tensor(i);
   read_tensors(message, tensors);

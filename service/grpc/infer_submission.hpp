@@ -2,13 +2,16 @@
 #pragma once
 
 #include "service/front/model_backend.hpp"
+#include "service/grpc/grpc_context.hpp"
 #include "service/grpc/infer_message.hpp"
+#include "service/protocol/trace_context.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace sluice::service {
 
@@ -18,14 +21,21 @@ struct infer_submission {
   std::unique_ptr<input_memory> inputs{};
 };
 
+/// Who sends a request, and what its call says about it.
+struct request_sender {
+  std::string tenant{};
+  std::uint64_t connection = 0;
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
+  std::optional<trace_context> trace{};
+};
+
 /// Reads a request over `message`, whose elements are read to the memory of the backend and are
 /// gone afterwards.
-/// @param deadline  of the call
-/// @throws request_error as `parse_infer_message`, `read_tensors` and the backend's `allocate`;
-/// `deadline_exceeded` if the deadline has passed
-[[nodiscard]] infer_submission read_submission(
-    wire_reader bytes, infer_message& message, model_backend& backend,
-    std::optional<std::chrono::steady_clock::time_point> deadline, std::uint64_t connection);
+/// @throws request_error as `parse_infer_message`, `read_tensors`, `tenant_registry::charge` and
+/// the backend's `allocate`; `deadline_exceeded` if the deadline has passed
+[[nodiscard]] infer_submission read_submission(wire_reader bytes, infer_message& message,
+                                               const request_sender& sender,
+                                               const grpc_context& context);
 
 /// The deadline of a call, which gRPC states by the system's clock.
 [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> call_deadline(

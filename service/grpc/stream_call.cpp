@@ -3,7 +3,6 @@
 
 #include "service/grpc/call_status.hpp"
 #include "service/grpc/infer_reply.hpp"
-#include "service/grpc/infer_submission.hpp"
 #include "service/grpc/message_buffer.hpp"
 
 #include <boost/asio/post.hpp>
@@ -18,24 +17,25 @@ stream_call::stream_call(grpc_context& context, grpc::CallbackServerContext& cal
     : streaming_call(context.sends, call, context.options.limits.requests_of_stream),
       context_(context),
       admission_(std::move(admission)),
-      deadline_(call_deadline(call.deadline())),
-      connection_(context.connections, call.peer()) {}
+      connection_(context.connections, call.peer()),
+      sender_{.connection = connection_.number(),
+              .deadline = call_deadline(call.deadline()),
+              .trace = admission_.trace()} {}
 
 void stream_call::receive(wire_reader bytes) {
-  auto tenant = admission_.admit();
+  auto sender = sender_;
+  sender.tenant = admission_.admit();
   const auto message = std::make_shared<infer_message>();
   try {
-    submit(bytes, message, std::move(tenant));
+    submit(bytes, message, sender);
   } catch (...) {
     answer_failure(*message, std::current_exception());
   }
 }
 
 void stream_call::submit(wire_reader bytes, const std::shared_ptr<infer_message>& message,
-                         std::string tenant) {
-  auto submission =
-      read_submission(bytes, *message, context_.backend, deadline_, connection_.number());
-  submission.run.tenant = std::move(tenant);
+                         const request_sender& sender) {
+  auto submission = read_submission(bytes, *message, sender, context_);
   const auto self = std::static_pointer_cast<stream_call>(shared_from_this());
   std::shared_ptr<awaited_run> run;
   std::uint64_t number = 0;

@@ -6,18 +6,16 @@
 #include "service/grpc/connection_numbers.hpp"
 #include "service/grpc/grpc_context.hpp"
 #include "service/grpc/infer_message.hpp"
+#include "service/grpc/infer_submission.hpp"
 #include "service/grpc/streaming_call.hpp"
 
 #include <grpcpp/server_context.h>
 
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 
 namespace sluice::service {
 
@@ -32,15 +30,16 @@ class stream_call final : public streaming_call {
 
   void receive(wire_reader bytes) override;
   void on_hang_up() noexcept override;
-  void submit(wire_reader bytes, const std::shared_ptr<infer_message>& message, std::string tenant);
+  void submit(wire_reader bytes, const std::shared_ptr<infer_message>& message,
+              const request_sender& sender);
   void receive_result(std::uint64_t run, const infer_message& message, run_result result) noexcept;
   void reply(const infer_message& message, run_result result) noexcept;
   void answer_failure(const infer_message& message, const std::exception_ptr& failure);
 
   grpc_context& context_;
   const call_admission admission_;
-  const std::optional<std::chrono::steady_clock::time_point> deadline_;
   const connection_numbers::holder connection_;
+  const request_sender sender_;  ///< without its tenant
   std::mutex mutex_{};
   runs runs_{};              ///< in flight; guarded by mutex_
   std::uint64_t count_ = 0;  ///< guarded by mutex_

@@ -3,11 +3,16 @@
 
 #include "tests/service/front/token_file.hpp"
 #include "tests/service/grpc/served_grpc.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace sluice::service {
 namespace {
@@ -115,6 +120,41 @@ TEST(call_admission, gives_runs_their_tenant) {
     held.done(test::echo_of(held));
     EXPECT_TRUE(stream.receive());
   }
+}
+
+TEST(call_admission, gives_runs_their_trace) {
+  served service(test::hold);
+  const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const std::string field = "00-" + trace + "-00f067aa0ba902b7-01";
+  for (const auto& [text, expected] :
+       std::vector<std::pair<std::string, std::string>>{{field, trace}, {field + "-x", ""}}) {
+    unary_request request(service.client, infer_method, infer("x"), {}, {{"traceparent", text}});
+    auto held = service.backend.take_held();
+    EXPECT_EQ(held.run.trace.value_or(trace_context{}).trace, expected);
+    held.done(test::echo_of(held));
+    EXPECT_TRUE(request.wait().ok());
+  }
+}
+
+TEST(call_admission, limits_the_requests_of_a_tenant) {
+  const sluice::test::temporary_folder folder;
+  std::ofstream(folder / "tenants.toml") << "[anonymous]\nrequests = 1\nrequest_bytes = 3\n";
+  served service(
+      test::hold,
+      {.port = 0,
+       .tenants = std::make_shared<tenant_registry>((folder / "tenants.toml").string())});
+  EXPECT_EQ(code_of(service, infer_method, infer("four")), StatusCode::RESOURCE_EXHAUSTED);
+  {
+    unary_request first(service.client, infer_method, infer("x"));
+    auto held = service.backend.take_held();
+    EXPECT_EQ(code_of(service, infer_method, infer("y")), StatusCode::RESOURCE_EXHAUSTED);
+    held.done(test::echo_of(held));
+    EXPECT_TRUE(first.wait().ok());
+  }
+  unary_request second(service.client, infer_method, infer("x"));
+  auto held = service.backend.take_held();
+  held.done(test::echo_of(held));
+  EXPECT_TRUE(second.wait().ok());
 }
 
 TEST(call_admission, ends_a_stream_whose_token_is_gone) {
