@@ -4,7 +4,7 @@
 
 find_path(Grpc_INCLUDE_DIR grpcpp/grpcpp.h DOC "Folder of grpcpp/grpcpp.h")
 find_library(Grpc_LIBRARY grpc++ DOC "gRPC's library for C++")
-# The certificates of a server are given to this one.
+# The certificates of a server are given to this one, and the headers call functions of it.
 find_library(Grpc_CORE_LIBRARY grpc DOC "gRPC's library for C")
 # The headers of gRPC call functions of these.
 find_library(Grpc_GPR_LIBRARY gpr DOC "gRPC's library of portable functions")

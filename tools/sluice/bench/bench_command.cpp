@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sluice/bench/bench.hpp"
 #include "tools/sluice/bench/model.hpp"
+#ifdef SLUICE_HAS_SERVICE
+#include "tools/sluice/bench/service/service_command.hpp"
+#endif
 #include "tools/sluice/command.hpp"
 #include "tools/sluice/option_values.hpp"
 #include "tools/sluice/session.hpp"
@@ -241,7 +244,13 @@ void add_bench_command(CLI::App& program) {
 #ifdef SLUICE_HAS_MODELS
   add_model_options(command, options->model);
 #endif
-  command.callback([options, &command] { run(command, *options); });
+#ifdef SLUICE_HAS_SERVICE
+  add_bench_service_command(command);
+#endif
+  // A command below this one has done its work already.
+  command.callback([options, &command] {
+    if (command.get_subcommands().empty()) run(command, *options);
+  });
 }
 
 }  // namespace sluice::cli

@@ -27,8 +27,15 @@ ordered_json json_of(const section_row& row) {
                          {"ratio", json_of(row.reference.ratio)},
                          {"time_ratio", json_of(inverse(1, row.reference.ratio))}};
   if (row.mean_batch != 0) object["mean_batch"] = row.mean_batch;
-  if (row.latency)
+  if (row.latency) {
     object["latency"] = {{"median_us", row.latency->median}, {"p99_us", row.latency->p99}};
+    if (row.latency->p90 != 0) object["latency"]["p90_us"] = row.latency->p90;
+    if (row.latency->p999 != 0) object["latency"]["p999_us"] = row.latency->p999;
+  }
+  if (row.bytes != 0) {
+    object["bytes"] = row.bytes;
+    object["megabytes_per_second"] = row.per_second.median * static_cast<double>(row.bytes) / 1e6;
+  }
   for (const auto& other : row.comparisons) {
     object["beside"].push_back({{"name", other.name},
                                 {"ratio", json_of(other.ratio)},
@@ -60,6 +67,13 @@ std::string line(const std::string& name, const std::string& first, const std::s
   return fmt::format("  {:<52}  {:>24}  {:>20}\n", name, first, second);
 }
 
+std::string latency_text(const row_latency& latency) {
+  const auto p90 = latency.p90 == 0 ? "" : fmt::format("p90 {}, ", text_of(latency.p90));
+  const auto p999 = latency.p999 == 0 ? "" : fmt::format(", p99.9 {}", text_of(latency.p999));
+  return fmt::format("    latency: median {}, {}p99 {}{} us", text_of(latency.median), p90,
+                     text_of(latency.p99), p999);
+}
+
 std::string text_of(const section_row& row, const shown_figure& shown,
                     const std::string& usual_reference) {
   const auto units = shown.pieces_per_second;
@@ -74,10 +88,11 @@ std::string text_of(const section_row& row, const shown_figure& shown,
     text += fmt::format("      ratio to {}\n", row.reference.name);
   }
   if (row.mean_batch != 0) text += line("    mean batch", text_of(row.mean_batch), "");
-  if (row.latency)
-    text += line(fmt::format("    latency: median {}, p99 {} us", text_of(row.latency->median),
-                             text_of(row.latency->p99)),
-                 "", "");
+  if (row.latency) text += line(latency_text(*row.latency), "", "");
+  if (row.bytes != 0) {
+    const auto megabytes = rate.median * static_cast<double>(row.bytes) / 1e6;
+    text += line("    MB/s, to and from", text_of(megabytes), "");
+  }
   for (const auto& other : row.comparisons)
     text += line("    beside " + other.name, "", ratio(other));
   return text;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,6 +24,8 @@ struct comparison {
 struct row_latency {
   double median = 0;
   double p99 = 0;
+  double p90 = 0;   ///< 0: not measured
+  double p999 = 0;  ///< likewise
 };
 
 /// A way of work in a section.
@@ -33,6 +36,7 @@ struct section_row {
   std::vector<comparison> comparisons{};  ///< further ones
   double mean_batch = 0;                  ///< 0: not counted
   std::optional<row_latency> latency{};   ///< nothing: not measured
+  std::uint64_t bytes = 0;                ///< that a piece of work transfers; 0: not counted
 };
 
 /// What the text of a section shows of each row.
