@@ -21,11 +21,13 @@ namespace sluice::service::test {
 class service_process {
  public:
   /// @param arguments  besides the addresses and the device
-  explicit service_process(std::vector<std::string> arguments) {
+  /// @param has_grpc   whether it listens for gRPC, too
+  explicit service_process(std::vector<std::string> arguments, bool has_grpc = false) {
     std::array<int, 2> output{};
     if (::pipe(output.data()) != 0) throw std::runtime_error("no pipe");
-    arguments.insert(arguments.begin(), {path(), "--http", "127.0.0.1:0", "--grpc", "off",
-                                         "--metrics", "127.0.0.1:0"});
+    arguments.insert(arguments.begin(),
+                     {path(), "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--grpc",
+                      has_grpc ? "127.0.0.1:0" : "off"});
     std::vector<char*> pointers;
     for (auto& each : arguments) pointers.push_back(each.data());
     pointers.push_back(nullptr);
@@ -39,8 +41,9 @@ class service_process {
     }
     ::close(output[1]);
     auto* const lines = ::fdopen(output[0], "r");
-    // A line for HTTP, and one for the metrics.
-    for (auto* const port : {&port_, &metrics_port_}) {
+    // A line for HTTP, one for the metrics, and one for gRPC.
+    for (auto* const port : {&port_, &metrics_port_, &grpc_port_}) {
+      if (port == &grpc_port_ && !has_grpc) break;
       std::array<char, 256> line{};
       if (std::fgets(line.data(), static_cast<int>(line.size()), lines) == nullptr) {
         std::fclose(lines);
@@ -69,6 +72,8 @@ class service_process {
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] std::uint16_t metrics_port() const noexcept { return metrics_port_; }
+  /// 0 without gRPC.
+  [[nodiscard]] std::uint16_t grpc_port() const noexcept { return grpc_port_; }
   /// The processes that sluiced has started and that have not been reaped.
   [[nodiscard]] std::vector<int> workers() const {
     std::vector<int> ids;
@@ -92,6 +97,7 @@ class service_process {
   pid_t id_ = 0;
   std::uint16_t port_ = 0;
   std::uint16_t metrics_port_ = 0;
+  std::uint16_t grpc_port_ = 0;
 };
 
 }  // namespace sluice::service::test

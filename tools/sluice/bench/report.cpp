@@ -67,7 +67,7 @@ std::string line(const std::string& name, const std::string& first, const std::s
   return fmt::format("  {:<52}  {:>24}  {:>20}\n", name, first, second);
 }
 
-std::string latency_text(const row_latency& latency) {
+std::string percentiles_text(const row_latency& latency) {
   const auto p90 = latency.p90 == 0 ? "" : fmt::format("p90 {}, ", text_of(latency.p90));
   const auto p999 = latency.p999 == 0 ? "" : fmt::format(", p99.9 {}", text_of(latency.p999));
   return fmt::format("    latency: median {}, {}p99 {}{} us", text_of(latency.median), p90,
@@ -88,7 +88,7 @@ std::string text_of(const section_row& row, const shown_figure& shown,
     text += fmt::format("      ratio to {}\n", row.reference.name);
   }
   if (row.mean_batch != 0) text += line("    mean batch", text_of(row.mean_batch), "");
-  if (row.latency) text += line(latency_text(*row.latency), "", "");
+  if (row.latency) text += line(percentiles_text(*row.latency), "", "");
   if (row.bytes != 0) {
     const auto megabytes = rate.median * static_cast<double>(row.bytes) / 1e6;
     text += line("    MB/s, to and from", text_of(megabytes), "");

@@ -22,12 +22,12 @@ constexpr std::size_t most_head_bytes = 64 * 1024;
 constexpr std::size_t most_error_bytes = 512;
 constexpr std::string_view head_end = "\r\n\r\n";
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void reject(const std::string& why) {
   throw error(errc::library_failure, why);
 }
 
 /// The value of a line "name: value", if it has this name.
-std::optional<std::string_view> value_of(std::string_view line, std::string_view name) {
+std::optional<std::string_view> field_value(std::string_view line, std::string_view name) {
   if (line.size() <= name.size() || line[name.size()] != ':' ||
       ::strncasecmp(line.data(), name.data(), name.size()) != 0) {
     return std::nullopt;
@@ -41,7 +41,7 @@ std::uint64_t number_of(std::string_view text) {
   const auto* const end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, number);
   if (code != std::errc() || stop != end)
-    refuse(fmt::format("a reply has the length '{}'", io::displayed(std::string(text))));
+    reject(fmt::format("a reply has the length '{}'", io::displayed(std::string(text))));
   return number;
 }
 
@@ -51,8 +51,8 @@ http_reply receive_http(int connection) {
   std::array<char, 65536> bytes{};
   while (!head || reply.body.size() < head->size + head->body) {
     const auto count = ::recv(connection, bytes.data(), bytes.size(), 0);
-    if (count == 0) refuse("the server closed the connection");
-    if (count < 0) refuse(std::generic_category().message(errno));
+    if (count == 0) reject("the server closed the connection");
+    if (count < 0) reject(std::generic_category().message(errno));
     reply.body.append(bytes.data(), static_cast<std::size_t>(count));
     if (!head) head = read_http_head(reply.body);
   }
@@ -66,10 +66,10 @@ http_reply receive_http(int connection) {
 std::optional<http_head> read_http_head(std::string_view bytes) {
   constexpr std::string_view start = "HTTP/1.1 ";
   const auto compared = std::min(bytes.size(), start.size());
-  if (bytes.substr(0, compared) != start.substr(0, compared)) refuse("the reply is no HTTP/1.1");
+  if (bytes.substr(0, compared) != start.substr(0, compared)) reject("the reply is no HTTP/1.1");
   const auto end = bytes.find(head_end);
   if (end == std::string_view::npos) {
-    if (bytes.size() > most_head_bytes) refuse("the head of a reply is too long");
+    if (bytes.size() > most_head_bytes) reject("the head of a reply is too long");
     return std::nullopt;
   }
   http_head head{.size = end + head_end.size()};
@@ -80,15 +80,15 @@ std::optional<http_head> read_http_head(std::string_view bytes) {
   for (auto place = lines.find("\r\n") + 2; place < lines.size();) {
     const auto stop = lines.find("\r\n", place);
     const auto line = lines.substr(place, stop - place);
-    if (const auto value = value_of(line, "Content-Length")) length = number_of(*value);
-    if (const auto value = value_of(line, "Inference-Header-Content-Length"))
+    if (const auto value = field_value(line, "Content-Length")) length = number_of(*value);
+    if (const auto value = field_value(line, "Inference-Header-Content-Length"))
       json = number_of(*value);
     place = stop + 2;
   }
-  if (!length) refuse("a reply has no Content-Length");
+  if (!length) reject("a reply has no Content-Length");
   head.body = *length;
   head.json = json.value_or(head.body);
-  if (head.json > head.body) refuse("a reply has more JSON than body");
+  if (head.json > head.body) reject("a reply has more JSON than body");
   return head;
 }
 

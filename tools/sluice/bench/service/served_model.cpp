@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_argument(const std::string& why) {
   throw error(errc::invalid_argument, why);
 }
 
@@ -56,15 +56,15 @@ std::vector<std::int64_t> chosen_shape(const std::string& name, std::vector<std:
     };
     if (!std::equal(requested->second.begin(), requested->second.end(), shape.begin(), shape.end(),
                     fits)) {
-      refuse(fmt::format("--shape: {}: the model has the shape {}", io::displayed(name),
-                         fmt::join(shape, ",")));
+      refuse_argument(fmt::format("--shape: {}: the model has the shape {}", io::displayed(name),
+                                  fmt::join(shape, ",")));
     }
     return requested->second;
   }
   if (!shape.empty() && shape.front() < 0) shape.front() = shapes.batch;
   if (std::any_of(shape.begin(), shape.end(), [](auto extent) { return extent < 0; })) {
-    refuse(fmt::format("--shape: {} needs one, the model has {}", io::displayed(name),
-                       fmt::join(shape, ",")));
+    refuse_argument(fmt::format("--shape: {} needs one, the model has {}", io::displayed(name),
+                                fmt::join(shape, ",")));
   }
   return shape;
 }
@@ -74,22 +74,22 @@ served_input input_of(const json& metadata, const requested_shapes& shapes, bool
   const auto type = metadata.at("datatype").get<std::string>();
   const auto known = service::datatype_from(type);
   if (!known)
-    refuse(fmt::format("--model: {} is of the type {}", io::displayed(input.name),
-                       io::displayed(type)));
+    refuse_argument(fmt::format("--model: {} is of the type {}", io::displayed(input.name),
+                                io::displayed(type)));
   input.type = *known;
   input.shape = chosen_shape(input.name, metadata.at("shape").get<std::vector<std::int64_t>>(),
                              shapes, is_only);
   const auto bytes = service::tensor_bytes(input.shape, input.type);
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
   if (!bytes || *bytes > most_bytes)
-    refuse(fmt::format("--shape: {} is larger than 4 GiB", io::displayed(input.name)));
+    refuse_argument(fmt::format("--shape: {} is larger than 4 GiB", io::displayed(input.name)));
   input.bytes = *bytes;
   return input;
 }
 
 /// The bytes of an element.
 template <class T>
-void append(std::string& bytes, T value) {
+void append_element(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
@@ -105,17 +105,17 @@ void append_random(std::string& bytes, service::datatype type, std::mt19937_64& 
   std::uniform_real_distribution<float> uniform(-1, 1);
   switch (type) {
     case service::datatype::fp64:
-      return append(bytes, double{uniform(source)});
+      return append_element(bytes, double{uniform(source)});
     case service::datatype::fp32:
-      return append(bytes, uniform(source));
+      return append_element(bytes, uniform(source));
     case service::datatype::fp16:
-      return append(bytes, random_half(source));
+      return append_element(bytes, random_half(source));
     case service::datatype::bf16: {
       // The upper half of a float.
       const float value = uniform(source);
       std::uint32_t bits = 0;
       std::memcpy(&bits, &value, sizeof bits);
-      return append(bytes, static_cast<std::uint16_t>(bits >> 16));
+      return append_element(bytes, static_cast<std::uint16_t>(bits >> 16));
     }
     default: {
       // An integer, little-endian.
@@ -156,7 +156,7 @@ served_model describe_model(const http_service& service, const std::string& name
           std::any_of(inputs.begin(), inputs.end(),
                       [&name = input](const auto& x) { return x.at("name") == name; });
       if (!is_known && !(input.empty() && inputs.size() == 1))
-        refuse(fmt::format("--shape: the model has no input '{}'", io::displayed(input)));
+        refuse_argument(fmt::format("--shape: the model has no input '{}'", io::displayed(input)));
     }
     for (const auto& input : inputs)
       model.inputs.push_back(input_of(input, shapes, inputs.size() == 1));

@@ -22,7 +22,8 @@ namespace sluice::cli {
 
 namespace {
 
-[[noreturn]] void refuse(std::string_view option, const std::string& text, std::string_view why) {
+[[noreturn]] void refuse_address(std::string_view option, const std::string& text,
+                                 std::string_view why) {
   throw error(errc::invalid_argument, fmt::format("{}: {}: {}", option, io::displayed(text), why));
 }
 
@@ -32,7 +33,8 @@ server_address unix_address(std::string_view option, const std::string& text) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path)
-    refuse(option, text, fmt::format("a path of 1 to {} bytes", sizeof address.sun_path - 1));
+    refuse_address(option, text,
+                   fmt::format("a path of 1 to {} bytes", sizeof address.sun_path - 1));
   path.copy(address.sun_path, path.size());
   server_address server{.text = text, .host = "localhost", .length = sizeof address};
   std::memcpy(&server.address, &address, sizeof address);
@@ -45,7 +47,7 @@ server_address resolve_server(std::string_view option, const std::string& text) 
   if (text.starts_with("unix:")) return unix_address(option, text);
   const auto colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
-    refuse(option, text, "not HOST:PORT or unix:PATH");
+    refuse_address(option, text, "not HOST:PORT or unix:PATH");
   auto host = text.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   addrinfo hints{};
@@ -53,7 +55,7 @@ server_address resolve_server(std::string_view option, const std::string& text) 
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int status = ::getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found);
-  if (status != 0) refuse(option, text, ::gai_strerror(status));
+  if (status != 0) refuse_address(option, text, ::gai_strerror(status));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, ::freeaddrinfo);
   server_address server{.text = text, .host = text, .length = found->ai_addrlen};
   std::memcpy(&server.address, found->ai_addr, found->ai_addrlen);

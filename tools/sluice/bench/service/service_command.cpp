@@ -66,6 +66,7 @@ class service_bench {
       : options_(options),
         http_{resolve_server("--http", options.http), read_token(options.token_file)},
         model_(describe_model(http_, options.model, options.shapes)) {
+    if (!options.grpc.empty()) (void)resolve_server("--grpc", options.grpc);
     require_memory();
     make_variants();
   }

@@ -21,11 +21,11 @@ std::string errors_of(const std::string& name, const std::map<std::string, std::
     sum += count;
     kinds += fmt::format("{}{} x {}", kinds.empty() ? "" : "; ", count, text);
   }
-  return fmt::format("{}: {} requests failed: {}", name, sum, kinds);
+  return fmt::format("{}: {} request{} failed: {}", name, sum, sum == 1 ? "" : "s", kinds);
 }
 
 /// The medians over the rounds.
-row_latency medians(const std::vector<row_latency>& rounds) {
+row_latency medians_over_rounds(const std::vector<row_latency>& rounds) {
   const auto median = [&](double row_latency::*percentile) {
     std::vector<double> numbers;
     for (const auto& round : rounds) numbers.push_back(round.*percentile);
@@ -80,7 +80,7 @@ void service_rounds::add_to(bench_report& report, const std::string& title) cons
   for (const auto& row : servers_) {
     section_row figures{row.server.name, spread_of(row.rates), compare(row, row.server.reference)};
     if (row.server.echo) figures.comparisons.push_back(compare(row, *row.server.echo));
-    figures.latency = medians(row.latencies);
+    figures.latency = medians_over_rounds(row.latencies);
     figures.bytes = row.server.bytes;
     section.rows.push_back(std::move(figures));
   }
