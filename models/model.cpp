@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "models/chain_source.hpp"
 #include "models/model_file.hpp"
 #include "models/model_import.hpp"
 #include "models/model_reader.hpp"
 
 #include <sluice/models/model.hpp>
+#include <sluice/models/model_chain.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -55,7 +57,8 @@ auto with_name(const std::string& model, const Work& work) {
 
 }  // namespace
 
-model::model(std::shared_ptr<const models::model_file> file) noexcept : file_(std::move(file)) {}
+model::model(std::shared_ptr<const models::import_source> source) noexcept
+    : source_(std::move(source)) {}
 
 model model::open(const std::filesystem::path& path) {
   return with_typed_errors(path.string(), [&] {
@@ -74,21 +77,27 @@ model model::parse(std::span<const std::byte> bytes, std::string name) {
   });
 }
 
+model model::chain(const model_chain& description) {
+  return with_name(description.name, [&] {
+    return model(std::make_shared<const models::chain_source>(description));
+  });
+}
+
 const std::vector<model_value>& model::inputs() const noexcept {
-  return file_->inputs();
+  return source_->inputs();
 }
 const std::vector<model_value>& model::outputs() const noexcept {
-  return file_->outputs();
+  return source_->outputs();
 }
 
 model_program model::program_for(const std::map<std::string, tensor_spec>& specs,
                                  const std::map<std::string, host_tensor>& values,
                                  const model_options& options) const {
-  return with_name(file_->name(), [&] {
-    file_->derived().drop_unused();
+  return with_name(source_->name(), [&] {
+    source_->drop_unused_constants();
     auto compiled =
-        models::model_import(*file_, specs, values, options.optimize).make_program(options);
-    file_->derived().drop_unused();  // those between two others
+        models::model_import(*source_, specs, values, options.optimize).make_program(options);
+    source_->drop_unused_constants();  // those between two others
     compiled.batching.reason = printable(std::move(compiled.batching.reason));
     return compiled;
   });
@@ -97,15 +106,15 @@ model_program model::program_for(const std::map<std::string, tensor_spec>& specs
 model_steps model::steps_for(const std::map<std::string, tensor_spec>& specs,
                              const std::map<std::string, host_tensor>& values,
                              const model_options& options) const {
-  return with_name(file_->name(), [&] {
-    return models::model_import(*file_, specs, values, options.optimize).make_steps(options);
+  return with_name(source_->name(), [&] {
+    return models::model_import(*source_, specs, values, options.optimize).make_steps(options);
   });
 }
 
 std::vector<model_refusal> model::refusals(const std::map<std::string, tensor_spec>& specs,
                                            const std::map<std::string, host_tensor>& values) const {
-  return with_name(file_->name(), [&] {
-    auto refusals = models::model_import(*file_, specs, values).refusals();
+  return with_name(source_->name(), [&] {
+    auto refusals = models::model_import(*source_, specs, values).refusals();
     for (auto& refusal : refusals) refusal.reason = printable(std::move(refusal.reason));
     return refusals;
   });

@@ -2,10 +2,12 @@
 #include "models/model_file.hpp"
 
 #include "models/element_types.hpp"
+#include "models/graph_import.hpp"
 #include "models/tensor_reader.hpp"
 #include "operations/seam.hpp"
 
 #include <set>
+#include <utility>
 
 namespace sluice::models {
 
@@ -93,6 +95,11 @@ void model_file::require_tensor(std::size_t input) const {
   } catch (const error& e) {
     throw error(e.code(), declaration.name() + ": has " + e.what(), e.status(), e.where());
   }
+}
+
+results model_file::import(const import_target& target, std::map<std::string, value> inputs) const {
+  return graph_import(*this, *target.scope, target.input_names, target.refused, target.precision)
+      .import_model(std::move(inputs));
 }
 
 host_tensor model_file::constant(const onnx::TensorProto& tensor) const {

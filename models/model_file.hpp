@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "models/derived_constants.hpp"
 #include "models/host_evaluation.hpp"
+#include "models/import_source.hpp"
 #include "models/messages.hpp"
 #include "models/model_reader.hpp"
 
@@ -25,18 +25,21 @@
 namespace sluice::models {
 
 /// A model that has been read. Immutable, and thread-safe.
-class model_file {
+class model_file final : public import_source {
  public:
   /// `folder` may have files with elements of constants.
   /// @throws error `invalid_argument` if the message is not a model
   model_file(model_contents contents, std::string name,
              std::optional<std::filesystem::path> folder = {});
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] const onnx::ModelProto& message() const noexcept { return message_; }
   [[nodiscard]] const onnx::GraphProto& graph() const noexcept { return message_.graph(); }
-  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept { return inputs_; }
-  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept { return outputs_; }
+  [[nodiscard]] const std::vector<model_value>& inputs() const noexcept override { return inputs_; }
+  [[nodiscard]] const std::vector<model_value>& outputs() const noexcept override {
+    return outputs_;
+  }
+  [[nodiscard]] model_summary summary() const override;
   /// The function of the model with this name; nullptr if there is none.
   [[nodiscard]] const onnx::FunctionProto* find_function(const std::string& domain,
                                                          const std::string& name) const;
@@ -45,15 +48,13 @@ class model_file {
       const onnx::FunctionProto& function) const {
     return defaults_.at(&function);
   }
-  /// @throws error `unsupported` with the name of an input, by number, if it is declared as
-  /// something else than a tensor of a type that sluice has
-  void require_tensor(std::size_t input) const;
+  void require_tensor(std::size_t input) const override;
+  [[nodiscard]] results import(const import_target& target,
+                               std::map<std::string, value> inputs) const override;
   /// The elements of a constant of this model, read once and shared by its programs. Nobody writes
   /// them.
   /// @throws error as `read_tensor`
   [[nodiscard]] host_tensor constant(const onnx::TensorProto& tensor) const;
-  /// The constants that imports compute from those of this model.
-  [[nodiscard]] derived_constants& derived() const noexcept { return derived_; }
   /// Whether each node is a step or a view of a program that `write_model` has written, so that
   /// none is computed while the program is made.
   [[nodiscard]] bool states_steps() const noexcept { return states_steps_; }
@@ -77,7 +78,6 @@ class model_file {
   std::map<const onnx::FunctionProto*, std::deque<onnx::AttributeProto>> defaults_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<const onnx::TensorProto*, host_tensor> constants_;
-  mutable derived_constants derived_;
   mutable host_evaluation evaluation_;
 };
 

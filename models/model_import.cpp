@@ -3,6 +3,7 @@
 
 #include "models/graph_program.hpp"
 #include "models/optimizer.hpp"
+#include "models/symbol_extents.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,28 +14,6 @@
 namespace sluice::models {
 
 namespace {
-
-/// The extents that inputs have for the symbols of a model.
-class symbol_extents {
- public:
-  /// @throws error `invalid_argument` if another input has another extent for a symbol
-  void add(const model_value& input, const extents& shape) {
-    if (!input.shape) return;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      const auto& symbol = (*input.shape)[i].symbol;
-      if (symbol.empty()) continue;
-      const auto [entry, is_new] = extents_.try_emplace(symbol, shape[i], input.name);
-      const auto& [extent, first] = entry->second;
-      if (is_new || extent == shape[i]) continue;
-      throw invalid_argument(input.name, "has the shape " + to_string(shape) + ", but " + symbol +
-                                             " of " + to_string(*input.shape) + " is " +
-                                             std::to_string(extent) + " in " + first);
-    }
-  }
-
- private:
-  std::map<std::string, std::pair<std::int64_t, std::string>> extents_;
-};
 
 /// States whether requests to a program batch, and lets them if they do.
 void add_batches(std::span<const program_input> inputs, std::size_t values,
@@ -53,14 +32,15 @@ void add_batches(std::span<const program_input> inputs, std::size_t values,
 
 }  // namespace
 
-model_import::model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
+model_import::model_import(const import_source& source,
+                           const std::map<std::string, tensor_spec>& specs,
                            const std::map<std::string, host_tensor>& values, bool optimizes)
-    : file_(file), scope_(budget_, optimizes) {
+    : source_(source), scope_(budget_, optimizes) {
   symbol_extents symbols;
-  for (const auto& input : file.inputs()) {
+  for (const auto& input : source.inputs()) {
     const auto number = static_cast<std::uint32_t>(names_.size());
     names_.push_back(input.name);
-    file.require_tensor(number);
+    source.require_tensor(number);
     if (const auto bound = values.find(input.name); bound != values.end()) {
       if (specs.contains(input.name)) {
         throw invalid_argument(input.name, "is given by value and by its properties");
@@ -92,8 +72,9 @@ model_import::model_import(const model_file& file, const std::map<std::string, t
 }
 
 std::vector<value> model_import::import_outputs(model_precision precision, refused_nodes* refused) {
-  std::vector<value> outputs =
-      graph_import(file_, scope_, names_, refused, precision).import_model(std::move(visible_));
+  std::vector<value> outputs = source_.import(
+      {.scope = &scope_, .input_names = names_, .refused = refused, .precision = precision},
+      std::move(visible_));
   scope_.name_steps("outputs");
   for (auto& output : outputs) output = scope_.as_output(output);
   return outputs;
@@ -109,7 +90,7 @@ model_program model_import::make_program(const model_options& options) && {
   const auto outputs = import_outputs(options.precision);
   model_program compiled{.inputs = std::move(program_inputs_), .optimizations = optimize(outputs)};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    compiled.outputs.push_back(file_.outputs()[i].name);
+    compiled.outputs.push_back(source_.outputs()[i].name);
     compiled.results.push_back(spec_of(outputs[i].layout()));
   }
   auto made = program_of(scope_.graph(), numbers_of(outputs));
@@ -122,7 +103,7 @@ model_program model_import::make_program(const model_options& options) && {
 std::vector<model_optimization> model_import::optimize(const std::vector<value>& outputs) {
   if (!scope_.optimizes()) return {};
   auto all = scope_.optimizations();
-  for (auto& done : models::optimize(scope_.graph(), file_.derived(), numbers_of(outputs))) {
+  for (auto& done : models::optimize(scope_.graph(), source_.derived(), numbers_of(outputs))) {
     all.push_back(std::move(done));
   }
   return all;

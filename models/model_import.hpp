@@ -4,7 +4,7 @@
 #include "models/batching.hpp"
 #include "models/graph_import.hpp"
 #include "models/import_budget.hpp"
-#include "models/model_file.hpp"
+#include "models/import_source.hpp"
 #include "models/step_scope.hpp"
 #include "models/value.hpp"
 
@@ -26,7 +26,7 @@ class model_import {
   /// @throws error `invalid_argument` if an input is missing, is not an input of the model, or does
   /// not fit its declaration
   /// @throws error `unsupported` with the name of an input that sluice has no type for
-  model_import(const model_file& file, const std::map<std::string, tensor_spec>& specs,
+  model_import(const import_source& source, const std::map<std::string, tensor_spec>& specs,
                const std::map<std::string, host_tensor>& values, bool optimizes = false);
   model_import(const model_import&) = delete;
   model_import& operator=(const model_import&) = delete;
@@ -48,7 +48,7 @@ class model_import {
   /// Optimises the steps, if the import does. Returns all that has been done.
   std::vector<model_optimization> optimize(const std::vector<value>& outputs);
 
-  const model_file& file_;
+  const import_source& source_;
   import_budget budget_;
   step_scope scope_;
   std::vector<std::string> names_;           // of all inputs

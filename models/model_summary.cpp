@@ -79,20 +79,27 @@ class graph_contents {
 
 }  // namespace
 
-model_summary model::summary() const {
-  const auto& message = file_->message();
-  model_summary summary{.ir_version = message.ir_version(),
-                        .producer = message.producer_name(),
-                        .producer_version = message.producer_version()};
-  for (const auto& opset : message.opset_import()) {
+namespace models {
+
+model_summary model_file::summary() const {
+  model_summary summary{.ir_version = message_.ir_version(),
+                        .producer = message_.producer_name(),
+                        .producer_version = message_.producer_version()};
+  for (const auto& opset : message_.opset_import()) {
     summary.opsets.push_back(
         {.domain = opset.domain() == "ai.onnx" ? "" : opset.domain(), .version = opset.version()});
   }
   graph_contents contents;
-  contents.add_graph(message.graph());
-  for (const auto& function : message.functions()) contents.add_nodes(function.node());
+  contents.add_graph(graph());
+  for (const auto& function : message_.functions()) contents.add_nodes(function.node());
   contents.write(summary);
   return summary;
+}
+
+}  // namespace models
+
+model_summary model::summary() const {
+  return source_->summary();
 }
 
 }  // namespace sluice

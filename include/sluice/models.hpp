@@ -4,4 +4,5 @@
 // Everything of the layer `models`: ONNX files as programs.
 
 #include <sluice/models/model.hpp>
+#include <sluice/models/model_chain.hpp>
 #include <sluice/models/write_model.hpp>

@@ -21,9 +21,12 @@ namespace sluice {
 
 namespace models {
 
-class model_file;
+class chain_source;
+class import_source;
 
 }  // namespace models
+
+struct model_chain;
 
 /// A model in the format of ONNX, of which programs are made.
 ///
@@ -43,12 +46,24 @@ class SLUICE_EXPORT model final : public model_source {
   /// @throws error `invalid_argument` if the bytes are not a model
   [[nodiscard]] static model parse(std::span<const std::byte> bytes, std::string name = "model");
 
+  /// Makes one model of several, whose programs are single programs: a run is one launch, batches
+  /// and optimises across the models, and keeps the values between them on the device. The models
+  /// may be chains themselves. `model_chain` describes it.
+  ///
+  /// The declared types and shapes are checked here, and those of a run by `program_for`.
+  /// @throws error `invalid_argument` with the name of a step or a value if a map names an input or
+  /// an output that the model does not have, an input of a model or of the chain is not connected,
+  /// a value has no or several producers, a type or a shape does not fit, the steps are a cycle, or
+  /// a name is empty or is that of two steps, inputs or outputs
+  [[nodiscard]] static model chain(const model_chain& description);
+
   /// The inputs that have no value in the model itself, in order.
   [[nodiscard]] const std::vector<model_value>& inputs() const noexcept override;
   /// The outputs, in order.
   [[nodiscard]] const std::vector<model_value>& outputs() const noexcept override;
   /// The contents of the file: its version, its operators and the size of its constants. They are
-  /// what the file states; nothing of it is checked.
+  /// what the file states; nothing of it is checked. Those of a chain are those of all its steps;
+  /// its version is the newest one, and it has no producer.
   [[nodiscard]] model_summary summary() const;
 
   /// Makes the program for inputs with these properties, by name; runs give them in row-major
@@ -109,9 +124,10 @@ class SLUICE_EXPORT model final : public model_source {
       const std::map<std::string, host_tensor>& values = {}) const;
 
  private:
-  explicit model(std::shared_ptr<const models::model_file> file) noexcept;
+  friend class models::chain_source;
+  explicit model(std::shared_ptr<const models::import_source> source) noexcept;
 
-  std::shared_ptr<const models::model_file> file_;
+  std::shared_ptr<const models::import_source> source_;
 };
 
 }  // namespace sluice
