@@ -92,13 +92,13 @@ constexpr const char* unloaded_problem = "it was unloaded by request";
 void model_catalog::load(const version_of_model& version, const repository_news& news,
                          orders& due) {
   const auto& config = *news.index->models.at(version.model).config;
-  const auto& file = news.files.at({version.model, version.version});
+  const auto& files = news.files.at({version.model, version.version});
   auto& state = models_[version.model].versions[version.version];
   state.is_leaving = false;
   if (state.loading) due.unloads.push_back(state.loading->handle);
   state.loading = nullptr;
-  if (unloaded_.contains(version.model) || !file.descriptor) {
-    state.problem = file.descriptor ? unloaded_problem : file.problem;
+  if (unloaded_.contains(version.model) || files.descriptors.empty()) {
+    state.problem = files.descriptors.empty() ? files.problem : unloaded_problem;
     return;
   }
   state.loading = std::make_shared<loaded_version>();
@@ -106,7 +106,7 @@ void model_catalog::load(const version_of_model& version, const repository_news&
   state.loading->model = version.model;
   state.loading->version = version.version;
   state.loading->config = config;
-  state.loading->file = file.descriptor;
+  state.loading->files = files.descriptors;
   state.loading->statistics = state.statistics;
   due.loads.push_back(state.loading);
 }
@@ -309,7 +309,7 @@ std::shared_ptr<const loaded_version> model_catalog::find(std::string_view name,
 model_metadata model_catalog::describe(std::string_view name, std::string_view version) const {
   const auto content = find(name, version);
   model_metadata metadata{.name = content->model,
-                          .platform = "onnx_sluice",
+                          .platform = content->config.steps.empty() ? "onnx_sluice" : "ensemble",
                           .inputs = content->inputs,
                           .outputs = content->outputs};
   for (const auto& [number, state] : models_.find(name)->second.versions) {

@@ -30,8 +30,9 @@ struct loaded_version {
   std::string model{};
   std::uint64_t version = 0;
   model_config config{};
-  std::shared_ptr<const file_descriptor> file{};  ///< what workers load, also later ones
-  bool is_requested = false;                      ///< whether a request waits for it
+  /// What workers load, also later ones: one, or for a chain one for each step.
+  std::vector<std::shared_ptr<const file_descriptor>> files{};
+  bool is_requested = false;  ///< whether a request waits for it
   std::vector<tensor_metadata> inputs{};
   std::vector<tensor_metadata> outputs{};
   std::unordered_map<std::string, std::uint32_t> input_numbers{};

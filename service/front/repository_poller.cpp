@@ -42,13 +42,12 @@ std::vector<repository_news> repository_poller::take() {
 }
 
 void repository_poller::open(const version_of_model& version, repository_news& news) const {
-  auto& file = news.files[{version.model, version.version}];
-  if (file.descriptor) return;
+  auto& files = news.files[{version.model, version.version}];
+  if (!files.descriptors.empty()) return;
   try {
-    file.descriptor = std::make_shared<const file_descriptor>(
-        watch_.repository().open_model(*news.index, version.model, version.version));
+    files.descriptors = watch_.repository().open_files(*news.index, version.model, version.version);
   } catch (const repository_error& e) {
-    file.problem = e.what();
+    files.problem = e.what();
   }
 }
 

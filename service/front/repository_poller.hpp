@@ -26,15 +26,16 @@ struct repository_look {
 
 /// Changes of a repository, with the files that are to be loaded.
 struct repository_news {
-  struct model_file {
-    std::shared_ptr<const file_descriptor> descriptor{};
-    std::string problem{};  ///< why there is no file
+  struct model_files {
+    /// One, or for a chain one for each step.
+    std::vector<std::shared_ptr<const file_descriptor>> descriptors{};
+    std::string problem{};  ///< why there are none
   };
 
   repository_changes changes{};
   std::shared_ptr<const model_index> index{};
   /// By model and version: those that have changed, and all versions of the models in `looks`.
-  std::map<std::pair<std::string, std::uint64_t>, model_file> files{};
+  std::map<std::pair<std::string, std::uint64_t>, model_files> files{};
   std::vector<repository_look> looks{};  ///< which were asked for before the repository was read
   std::string problem{};                 ///< why the repository could not be read for them
 };

@@ -2,6 +2,7 @@
 // The part of worker_supervisor that has workers load and unload models.
 #include "service/base/log.hpp"
 #include "service/front/worker_supervisor.hpp"
+#include "service/repository/chain_steps.hpp"
 
 #include <sluice/version.hpp>
 
@@ -46,6 +47,34 @@ constexpr std::size_t longest_version = 32;
     orders.push_back({{"name", each.name}, {"count", each.count}, {"inputs", std::move(inputs)}});
   }
   return orders;
+}
+
+/// Where a worker opens a file that the front has open.
+[[nodiscard]] std::string path_of(const file_descriptor& file) {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get());
+}
+
+[[nodiscard]] nlohmann::json names_of(const std::vector<config_tensor>& tensors) {
+  auto names = nlohmann::json::array();
+  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+/// What a worker has to read: the file of a model, or a chain of them.
+[[nodiscard]] nlohmann::json source_of(const loaded_version& content) {
+  const auto& config = content.config;
+  if (config.steps.empty()) return {{"path", path_of(*content.files.at(0))}};
+  auto steps = nlohmann::json::array();
+  for (std::size_t i = 0; i < config.steps.size(); ++i) {
+    const auto& step = config.steps[i];
+    steps.push_back({{"name", step_name(i, step.model)},
+                     {"path", path_of(*content.files.at(i))},
+                     {"inputs", step.inputs},
+                     {"outputs", step.outputs}});
+  }
+  return {{"inputs", names_of(config.inputs)},
+          {"steps", std::move(steps)},
+          {"outputs", names_of(config.outputs)}};
 }
 
 }  // namespace
@@ -156,10 +185,8 @@ void worker_supervisor::refuse(std::uint32_t handle, std::string problem) {
 
 void worker_supervisor::load(worker_link& worker, const loaded_version& content) noexcept {
   try {
-    const auto path =
-        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(content.file->get());
     const bool is_sent = worker.control.send({{"load", content.handle},
-                                              {"path", path},
+                                              {"source", source_of(content)},
                                               {"name", content.model},
                                               {"lanes", content.config.lanes},
                                               {"precision", to_string(content.config.precision)},

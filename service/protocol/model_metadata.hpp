@@ -20,7 +20,7 @@ struct tensor_metadata {
 struct model_metadata {
   std::string name{};
   std::vector<std::string> versions{};  ///< that are served, as numbers in ascending order
-  std::string platform{};               ///< "onnx_sluice"
+  std::string platform{};               ///< "onnx_sluice", or "ensemble" for a chain
   std::vector<tensor_metadata> inputs{};
   std::vector<tensor_metadata> outputs{};
 };

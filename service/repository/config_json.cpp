@@ -65,12 +65,24 @@ using json = nlohmann::ordered_json;
           {"state", std::move(state)}};
 }
 
+[[nodiscard]] json chain_json(const std::vector<config_step>& steps) {
+  auto list = json::array();
+  for (const auto& step : steps) {
+    list.push_back({{"model_name", step.model},
+                    {"model_version", step.version ? json(*step.version) : json(-1)},
+                    {"input_map", step.inputs},
+                    {"output_map", step.outputs}});
+  }
+  return {{"step", std::move(list)}};
+}
+
 }  // namespace
 
 std::string config_json(const model_config& config) {
+  const bool is_chain = !config.steps.empty();
   json text{{"name", config.name},
-            {"platform", "sluice"},
-            {"backend", "sluice"},
+            {"platform", is_chain ? "ensemble" : "sluice"},
+            {"backend", is_chain ? "" : "sluice"},
             {"version_policy", policy_json(config.versions)},
             {"max_batch_size", config.max_batch_size},
             {"input", tensors_json(config.inputs)},
@@ -80,6 +92,7 @@ std::string config_json(const model_config& config) {
                         {"required", {{"string_value", config.is_required ? "true" : "false"}}}};
   if (!config.warm_ups.empty()) text["model_warmup"] = warm_ups_json(config.warm_ups);
   if (config.sequences) text["sequence_batching"] = sequences_json(*config.sequences);
+  if (is_chain) text["ensemble_scheduling"] = chain_json(config.steps);
   return text.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -113,6 +113,14 @@ std::vector<std::int64_t> key_reader::integers(std::string_view key, std::int64_
   return numbers;
 }
 
+std::map<std::string, std::string> key_reader::texts(std::string_view key) {
+  std::map<std::string, std::string> texts;
+  if (!has(key)) return texts;
+  auto named = table(key);
+  for (const auto& [name, value] : named.tree_->items()) texts.emplace(name, named.text(name));
+  return texts;
+}
+
 key_reader key_reader::table(std::string_view key) {
   const auto* value = find(key);
   if (value == nullptr) throw config_error(path_of(key) + " is missing");

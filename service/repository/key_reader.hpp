@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ class key_reader {
   /// A list of integers; empty if the key is missing.
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::int64_t least,
                                                    std::int64_t most);
+  /// A table of texts; empty if the key is missing.
+  [[nodiscard]] std::map<std::string, std::string> texts(std::string_view key);
   /// A table, which must be there.
   [[nodiscard]] key_reader table(std::string_view key);
   /// A list of tables, or a single one; empty if the key is missing.

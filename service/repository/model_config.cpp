@@ -184,6 +184,14 @@ void check_backend(key_reader& config, const char* key) {
   throw config_error(std::string(key) + " must be sluice, onnxruntime or onnxruntime_onnx");
 }
 
+/// A chain has no backend: its steps are models.
+void check_chain(key_reader& config) {
+  if (config.text("platform", "") != "ensemble")
+    throw config_error("platform must be ensemble, because of ensemble_scheduling");
+  if (!config.text("backend", "").empty())
+    throw config_error("backend contradicts ensemble_scheduling");
+}
+
 precision precision_of(key_reader& parameters) {
   const std::string name = parameters.text("precision", "original");
   for (const auto value : {precision::original, precision::tf32, precision::f16, precision::bf16})
@@ -194,8 +202,15 @@ precision precision_of(key_reader& parameters) {
 model_config config_of(const nlohmann::json& tree) {
   key_reader table(tree, "");
   model_config config{.name = table.text("name", "")};
-  check_backend(table, "platform");
-  check_backend(table, "backend");
+  config.steps = read_chain(table);
+  if (!config.steps.empty()) {
+    check_chain(table);
+  } else if (table.text("platform", "") == "ensemble") {
+    throw config_error("ensemble_scheduling is missing, as platform is ensemble");
+  } else {
+    check_backend(table, "platform");
+    check_backend(table, "backend");
+  }
   config.max_batch_size = table.integer("max_batch_size", 0, 0, max_extent);
   config.lanes = lanes_of(table);
   config.versions = versions_of(table);

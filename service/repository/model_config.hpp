@@ -3,6 +3,7 @@
 
 #include "service/protocol/datatype.hpp"
 #include "service/protocol/model_metadata.hpp"
+#include "service/repository/chain_config.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -90,6 +91,7 @@ struct model_config {
   std::vector<config_tensor> outputs{};  ///< likewise
   std::vector<warm_up> warm_ups{};
   std::optional<sequence_config> sequences{};
+  std::vector<config_step> steps{};  ///< of a chain; empty: the model has a file of its own
 
   friend bool operator==(const model_config&, const model_config&) = default;
 };

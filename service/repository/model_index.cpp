@@ -12,7 +12,7 @@ std::vector<std::uint64_t> served_versions(const indexed_model& model) {
   std::vector<std::uint64_t> available;
   if (!model.config) return available;
   for (const auto& [number, version] : model.versions)
-    if (version.file) available.push_back(number);
+    if (version.has_files()) available.push_back(number);
   return chosen_versions(model.config->versions, available);
 }
 

@@ -15,11 +15,24 @@
 
 namespace sluice::service {
 
-/// A version of a model.
-struct model_version {
-  std::optional<file_status> file{};  ///< nothing: it cannot be served
-  std::string problem{};              ///< why there is no file: one printable line
+/// The file of the model that is a step of a chain.
+struct step_file {
+  std::string model{};
+  std::uint64_t version = 0;
+  file_status file{};
+  std::filesystem::path named_file{};  ///< as in `indexed_model`
 
+  friend bool operator==(const step_file&, const step_file&) = default;
+};
+
+/// A version of a model: a file, or for a chain those of its steps. Without them it cannot be
+/// served.
+struct model_version {
+  std::optional<file_status> file{};
+  std::vector<step_file> steps{};  ///< in the order of the config
+  std::string problem{};           ///< why there is no file: one printable line
+
+  [[nodiscard]] bool has_files() const noexcept { return file || !steps.empty(); }
   friend bool operator==(const model_version&, const model_version&) = default;
 };
 
@@ -37,7 +50,7 @@ struct indexed_model {
   friend bool operator==(const indexed_model&, const indexed_model&) = default;
 };
 
-/// The versions that the config chooses among those with a file, in ascending order.
+/// The versions that the config chooses among those with files, in ascending order.
 [[nodiscard]] std::vector<std::uint64_t> served_versions(const indexed_model& model);
 
 /// The models of a repository at one time. A value: nothing changes it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/repository/model_repository.hpp"
 
+#include "service/repository/chain_steps.hpp"
 #include "service/repository/model_config.hpp"
 #include "service/repository/printable.hpp"
 #include "service/repository/repository_folder.hpp"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
 #include <set>
 #include <system_error>
 #include <unistd.h>
@@ -79,16 +81,33 @@ void read_config(const repository_folder& folder, const std::string& name, const
   }
 }
 
+/// A version of a chain, whose files are those of its steps.
+/// @throws repository_error if the error may pass
+model_version chain_version_of(const repository_folder& folder, std::uint64_t number) {
+  try {
+    (void)folder.folder(std::to_string(number));
+  } catch (const repository_error& e) {
+    if (!is_lasting(e)) throw;
+    return {.problem = std::string("the folder of the version: ") + e.what()};
+  }
+  try {
+    (void)folder.open(path_of(number));
+  } catch (const repository_error& e) {
+    if (e.number() == ENOENT) return {};
+    if (!is_lasting(e)) throw;
+  }
+  return {.problem = "a version of a chain must have no model.onnx"};
+}
+
 indexed_model read_model(const repository_folder& folder, const std::string& name) {
   indexed_model model;
   bool has_toml = false;
   bool has_pbtxt = false;
+  std::vector<std::uint64_t> numbers;
   for (const auto& entry : folder.names(model_repository::max_names_in_model)) {
     has_toml = has_toml || entry == toml_file;
     has_pbtxt = has_pbtxt || entry == pbtxt_file;
-    if (const auto number = version_number(entry)) {
-      model.versions.emplace(*number, version_of([&] { return folder.open(path_of(*number)); }));
-    }
+    if (const auto number = version_number(entry)) numbers.push_back(*number);
   }
   if (has_toml && has_pbtxt) {
     model.problem = "there are both config.toml and config.pbtxt";
@@ -97,7 +116,13 @@ indexed_model read_model(const repository_folder& folder, const std::string& nam
   } else {
     model.config = model_config();
   }
-  if (model.config && served_versions(model).empty())
+  const bool is_chain = model.config && !model.config->steps.empty();
+  for (const auto number : numbers) {
+    model.versions.emplace(number, is_chain ? chain_version_of(folder, number) : version_of([&] {
+                             return folder.open(path_of(number));
+                           }));
+  }
+  if (model.config && !is_chain && served_versions(model).empty())
     model.problem = "there is no version that can be served";
   return model;
 }
@@ -175,26 +200,51 @@ model_index model_repository::scan() const {
     }
   }
   std::sort(index.ignored_folders.begin(), index.ignored_folders.end());
+  find_steps(index);
   return index;
 }
 
-file_descriptor model_repository::open_model(const model_index& index, std::string_view model,
-                                             std::uint64_t version) const {
+std::shared_ptr<const file_descriptor> model_repository::open_file(
+    const std::string& model, std::uint64_t version, const std::filesystem::path& named_file,
+    const file_status& status) const {
+  auto file = [&] {
+    if (!named_file.empty()) return open_regular_file(named_file);
+    if (!sources_.folder) throw repository_error("the index is that of another repository");
+    return repository_folder(*sources_.folder).folder(model).open(path_of(version));
+  }();
+  if (file.status.identity != status.identity)
+    throw repository_error("the file has changed since it was indexed");
+  return std::make_shared<const file_descriptor>(std::move(file.descriptor));
+}
+
+std::vector<std::shared_ptr<const file_descriptor>> model_repository::open_files(
+    const model_index& index, std::string_view model, std::uint64_t version) const {
   const auto found = index.models.find(model);
   if (found == index.models.end()) throw repository_error("there is no such model");
-  const auto number = found->second.versions.find(version);
-  if (number == found->second.versions.end() || !number->second.file)
+  const auto& [name, entry] = *found;
+  const auto content = entry.versions.find(version);
+  if (content == entry.versions.end() || !content->second.has_files())
     throw repository_error("the model has no such version");
+  if (content->second.file)
+    return {open_file(name, version, entry.named_file, *content->second.file)};
 
-  auto file = [&] {
-    const auto& [name, entry] = *found;
-    if (!entry.named_file.empty()) return open_regular_file(entry.named_file);
-    if (!sources_.folder) throw repository_error("the index is that of another repository");
-    return repository_folder(*sources_.folder).folder(name).open(path_of(version));
-  }();
-  if (file.status.identity != number->second.file->identity)
-    throw repository_error("the file has changed since it was indexed");
-  return std::move(file.descriptor);
+  std::vector<std::shared_ptr<const file_descriptor>> files;
+  std::map<std::pair<std::string, std::uint64_t>, std::size_t> first_steps;
+  const auto& steps = content->second.steps;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto& step = steps[i];
+    const auto [first, is_new] = first_steps.try_emplace({step.model, step.version}, i);
+    if (!is_new) {
+      files.push_back(files[first->second]);
+      continue;
+    }
+    try {
+      files.push_back(open_file(step.model, step.version, step.named_file, step.file));
+    } catch (const repository_error& e) {
+      throw repository_error("step '" + step_name(i, step.model) + "': " + e.what(), e.number());
+    }
+  }
+  return files;
 }
 
 }  // namespace sluice::service

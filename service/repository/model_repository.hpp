@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,14 +50,20 @@ class model_repository {
   /// `max_models` entries
   [[nodiscard]] model_index scan() const;
 
-  /// Opens the file of a version for reading, for a worker that gets the descriptor. The worker
-  /// should compare `status_of` after it has read the file: a writer may change it meanwhile.
-  /// @throws repository_error if the index has no such version, or the file is not the one of the
+  /// Opens the files of a version for reading, for a worker that gets the descriptors: one, or for
+  /// a chain one for each step. Steps with the same file share a descriptor. The worker should
+  /// compare `status_of` after it has read a file: a writer may change it meanwhile.
+  /// @throws repository_error if the index has no such version, or a file is not the one of the
   /// index any more
-  [[nodiscard]] file_descriptor open_model(const model_index& index, std::string_view model,
-                                           std::uint64_t version) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const file_descriptor>> open_files(
+      const model_index& index, std::string_view model, std::uint64_t version) const;
 
  private:
+  /// @throws repository_error if it cannot be read, or is not the file of this status
+  [[nodiscard]] std::shared_ptr<const file_descriptor> open_file(
+      const std::string& model, std::uint64_t version, const std::filesystem::path& named_file,
+      const file_status& status) const;
+
   model_sources sources_;
 };
 

@@ -2,21 +2,29 @@
 #include "service/repository/repository_watch.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
 namespace sluice::service {
 namespace {
 
-using file_map = std::map<std::uint64_t, file_status>;
+/// Files by version and by number of the step.
+using file_map = std::map<std::pair<std::uint64_t, std::size_t>, file_status>;
 
-/// The files of a model by version, and its config as that of version 0, which no model has.
+/// The files of a version. One that is no chain has one step.
+void add_files(std::uint64_t number, const model_version& version, file_map& files) {
+  if (version.file) files.emplace(std::pair(number, std::size_t{0}), *version.file);
+  for (std::size_t i = 0; i < version.steps.size(); ++i)
+    files.emplace(std::pair(number, i), version.steps[i].file);
+}
+
+/// The files of a model, and its config as that of version 0, which no model has.
 file_map files_of(const indexed_model* model) {
   file_map result;
   if (model == nullptr) return result;
-  if (model->config_file) result.emplace(0, *model->config_file);
-  for (const auto& [number, version] : model->versions)
-    if (version.file) result.emplace(number, *version.file);
+  if (model->config_file) result.emplace(std::pair(0, 0), *model->config_file);
+  for (const auto& [number, version] : model->versions) add_files(number, version, result);
   return result;
 }
 
@@ -48,6 +56,17 @@ bool is_loaded_alike(model_config a, const model_config& b) {
   return a == b;
 }
 
+/// Whether a version has the same content, with the same config.
+bool has_same_files(const model_version& a, const model_version& b) {
+  file_map old_files;
+  file_map new_files;
+  add_files(1, a, old_files);
+  add_files(1, b, new_files);
+  return std::equal(
+      old_files.begin(), old_files.end(), new_files.begin(), new_files.end(),
+      [](const auto& x, const auto& y) { return x.second.identity == y.second.identity; });
+}
+
 /// What is known of a model after it has been read again: a model that cannot be served any more
 /// keeps its former config and versions.
 indexed_model merged(const indexed_model* before, const indexed_model& after) {
@@ -66,8 +85,7 @@ void add_changes(const std::string& name, const indexed_model* before, const ind
   for (const auto number : new_versions) {
     if (!served.contains(number)) {
       changes.loads.push_back({name, number});
-    } else if (before->versions.at(number).file->identity !=
-                   after->versions.at(number).file->identity ||
+    } else if (!has_same_files(before->versions.at(number), after->versions.at(number)) ||
                !is_loaded_alike(*before->config, *after->config)) {
       changes.replaces.push_back({name, number});
     }

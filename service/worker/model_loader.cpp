@@ -4,45 +4,19 @@
 #include <sluice/models/model.hpp>
 
 #include <exception>
-#include <map>
-#include <string>
 #include <utility>
 
 namespace sluice::service {
 namespace {
 
-/// Refuses a model with a node that sluice cannot compute for any inputs. What else it cannot
-/// compute depends on the shapes of a request.
-/// @throws error with the node
-void check_nodes(const model& source) {
-  std::map<std::string, tensor_spec> specs;
-  for (const auto& input : source.inputs()) {
-    if (!input.type || !input.shape) return;
-    extents shape;
-    for (const auto& dimension : *input.shape) shape.push_back(dimension.extent.value_or(1));
-    specs.emplace(input.name, tensor_spec::row_major(*input.type, shape));
-  }
-  for (const auto& refusal : source.refusals(specs)) {
-    if (!refusal.is_inherent) continue;
-    throw error(refusal.code,
-                "node '" + refusal.node + "' (" + refusal.operator_name + "): " + refusal.reason);
-  }
-}
-
 [[nodiscard]] loaded_model load(load_order&& order) noexcept {
   loaded_model loaded{.order = std::move(order)};
   try {
-    auto source = model::open(loaded.order.path);
-    check_nodes(source);
+    auto source = open_source(loaded.order.source, loaded.order.name);
     loaded.warm_ups = make_warm_ups(loaded.order.warm_ups);
     loaded.source = std::make_shared<model>(std::move(source));
   } catch (const std::exception& e) {
     loaded.problem = e.what();
-    // The path is no concern of clients.
-    const auto& path = loaded.order.path;
-    if (const auto start = loaded.problem.find(path); start != std::string::npos) {
-      loaded.problem.replace(start, path.size(), "model.onnx");
-    }
   }
   return loaded;
 }

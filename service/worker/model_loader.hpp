@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/base/wake_event.hpp"
+#include "service/worker/load_source.hpp"
 #include "service/worker/warm_up.hpp"
 
 #include <sluice/operations/models.hpp>
@@ -21,10 +22,10 @@ namespace sluice::service {
 /// What to load.
 struct load_order {
   std::uint32_t handle = 0;  ///< of the model, chosen by the front
-  std::string path{};        ///< of the file
   std::string name{};        ///< of the model, for errors
-  model_options options{};   ///< of its programs
-  std::size_t lanes = 1;     ///< launches of the model at the same time
+  load_source source{};
+  model_options options{};  ///< of its programs
+  std::size_t lanes = 1;    ///< launches of the model at the same time
   std::vector<warm_up_order> warm_ups{};
 };
 

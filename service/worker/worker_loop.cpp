@@ -36,8 +36,8 @@ namespace {
 
 [[nodiscard]] load_order order_of(const nlohmann::json& message) {
   load_order order{.handle = message.at("load").get<std::uint32_t>(),
-                   .path = message.at("path").get<std::string>(),
                    .name = message.at("name").get<std::string>(),
+                   .source = parse_source(message.at("source")),
                    .lanes = message.at("lanes").get<std::size_t>()};
   order.options.precision = precision_of(message.at("precision").get<std::string>());
   for (const auto& each : message.at("warm_ups")) order.warm_ups.push_back(warm_up_of(each));

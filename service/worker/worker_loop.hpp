@@ -28,12 +28,18 @@ namespace sluice::service {
 ///
 /// Orders and their answers are JSON messages of the control socket:
 ///
-///     {"load": 7, "name": "classifier", "path": "...", "lanes": 1, "precision": "f16",
+///     {"load": 7, "name": "classifier", "source": {"path": "..."}, "lanes": 1, "precision": "f16",
 ///      "warm_ups": [{"name": "one", "count": 1, "inputs": [
 ///          {"name": "x", "datatype": "FP32", "shape": [1, 3], "random": false}]}]}
 ///     {"loaded": 7, "inputs": [...], "outputs": [...]} or {"refused": 7, "problem": "..."}
 ///     {"unload": 7}   a model that has no answer yet gets none
 ///     {"check": 3}    the device computes; answered with {"checked": 3} once it has
+///
+/// The source of a chain has the names of its inputs and outputs, and its steps:
+///
+///     {"inputs": ["page"], "outputs": ["text"],
+///      "steps": [{"name": "0 (reader)", "path": "...", "inputs": {"x": "page"},
+///                 "outputs": {"y": "text"}}]}
 class worker_loop {
  public:
   worker_loop(worker_channel& channel, control_socket& control,

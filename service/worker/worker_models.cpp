@@ -50,7 +50,7 @@ namespace {
   for (const auto& value : loaded.source->outputs()) {
     facts->output_types.push_back(*datatype_of(*value.type));
   }
-  facts->path = loaded.order.path;
+  facts->path = loaded.order.source.path;
   return facts;
 }
 

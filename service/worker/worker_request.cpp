@@ -78,7 +78,8 @@ class run_receiver final : public reply_token<host_tensors>::receiver {
 
 request_error client_error(const error& failure, const model_facts* model) {
   std::string text = failure.what();
-  const auto start = model == nullptr ? std::string::npos : text.find(model->path);
+  const bool has_path = model != nullptr && !model->path.empty();
+  const auto start = has_path ? text.find(model->path) : std::string::npos;
   if (start != std::string::npos) text.replace(start, model->path.size(), "model.onnx");
   return {status_of(failure.code()), text};
 }

@@ -20,7 +20,7 @@ namespace sluice::service {
 /// What the answers to requests need to know of a model.
 struct model_facts {
   std::vector<datatype> output_types{};  ///< as the model declares them
-  std::string path{};                    ///< of its file
+  std::string path{};                    ///< of its file; empty for a chain
 };
 
 /// The error for clients that stands for an error of sluice.

@@ -24,7 +24,7 @@ repository_news news_of(const char* model, std::uint64_t version, bool is_new, b
   indexed.config->is_required = is_required;
   repository_news news{.index = index};
   (is_new ? news.changes.loads : news.changes.replaces).push_back({model, version});
-  news.files[{model, version}].descriptor = std::make_shared<const file_descriptor>();
+  news.files[{model, version}].descriptors = {std::make_shared<const file_descriptor>()};
   return news;
 }
 
@@ -244,6 +244,21 @@ TEST(model_catalog, states_the_config_of_a_content) {
   EXPECT_EQ(config.max_batch_size, 8);
   EXPECT_EQ(config.inputs.at(0).dims, std::vector<std::int64_t>{3});
   EXPECT_TRUE(config.outputs.at(0).dims.empty());
+}
+
+TEST(model_catalog, loads_a_chain_from_the_files_of_its_steps) {
+  auto news = news_of("m", 1, true, false);
+  auto index = std::make_shared<model_index>(*news.index);
+  index->models["m"].config->steps = {{.model = "a"}, {.model = "b"}};
+  news.index = index;
+  auto& descriptors = news.files.begin()->second.descriptors;
+  descriptors.push_back(std::make_shared<const file_descriptor>());
+  model_catalog catalog;
+  const auto content = catalog.apply(news).loads.at(0);
+  EXPECT_EQ(content->files, descriptors);
+  (void)catalog.note_loaded(content->handle, one_tensor, one_tensor);
+  EXPECT_EQ(catalog.describe("m", "").platform, "ensemble");
+  EXPECT_EQ(catalog.configuration("m", "").steps.at(1).model, "b");
 }
 
 TEST(model_catalog, refuses_a_file_that_cannot_be_opened) {

@@ -84,7 +84,7 @@ void echo_message(control_socket& control, const nlohmann::json& message) {
 void load_model(control_socket& control, const nlohmann::json& message) {
   if (message.contains("check")) (void)control.send({{"checked", message.at("check")}});
   if (!message.contains("load")) return;
-  std::ifstream file(message.at("path").get<std::string>());
+  std::ifstream file(message.at("source").at("path").get<std::string>());
   std::string task;
   std::string gate;
   file >> task >> gate;

@@ -293,7 +293,7 @@ TEST(model_config, refuses_pbtxt_with_the_line) {
           {"sequence_batching {}", "sequence_batching.state is missing"},
           {"sequence_batching { direct {} }", "\"direct\""},
           {"sequence_batching { state { initial_state {} } }", "\"initial_state\""},
-          {"ensemble_scheduling {}", "\"ensemble_scheduling\""},
+          {"ensemble_scheduling {}", "ensemble_scheduling.step is missing"},
           {"optimization {}", "\"optimization\""},
           {"instance_group { gpus: 0 }", "\"gpus\""},
           {"instance_group { kind: KIND_CPU }", "instance_group[0].kind must be KIND_AUTO"},

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,13 @@ std::string text_of(const file_descriptor& file) {
   const auto size = ::read(file.get(), text.data(), text.size());
   text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
   return text;
+}
+
+/// The only file of a version.
+std::shared_ptr<const file_descriptor> open_model(const model_repository& repository,
+                                                  const model_index& index, std::string_view model,
+                                                  std::uint64_t version) {
+  return repository.open_files(index, model, version).at(0);
 }
 
 /// Writes a file, if its folder is still there.
@@ -185,7 +193,7 @@ TEST(model_repository, serves_the_links_of_kubernetes) {
        {repository.scan(), model_repository({.folder = files / "mount"}).scan()})
     EXPECT_EQ(served_versions(index.models.at("m")), std::vector<std::uint64_t>{2});
   const auto index = repository.scan();
-  EXPECT_EQ(text_of(repository.open_model(index, "m", 2)), "second");
+  EXPECT_EQ(text_of(*open_model(repository, index, "m", 2)), "second");
 }
 
 TEST(model_repository, opens_the_indexed_file_only) {
@@ -193,20 +201,20 @@ TEST(model_repository, opens_the_indexed_file_only) {
   files.write("m/1/model.onnx", "first");
   const model_repository repository({.folder = files.path()});
   const auto index = repository.scan();
-  EXPECT_EQ(text_of(repository.open_model(index, "m", 1)), "first");
-  EXPECT_THROW((void)repository.open_model(index, "m", 2), repository_error);
+  EXPECT_EQ(text_of(*open_model(repository, index, "m", 1)), "first");
+  EXPECT_THROW((void)open_model(repository, index, "m", 2), repository_error);
   for (const char* name : {"", "n", "..", "m/1", "../m", ".", "m/../m", "M"})
-    EXPECT_THROW((void)repository.open_model(index, name, 1), repository_error) << name;
+    EXPECT_THROW((void)open_model(repository, index, name, 1), repository_error) << name;
 
   files.write("m/1/model.onnx", "longer than the first");
-  EXPECT_THROW((void)repository.open_model(index, "m", 1), repository_error);
+  EXPECT_THROW((void)open_model(repository, index, "m", 1), repository_error);
   const auto next = repository.scan();
-  EXPECT_EQ(text_of(repository.open_model(next, "m", 1)), "longer than the first");
+  EXPECT_EQ(text_of(*open_model(repository, next, "m", 1)), "longer than the first");
   files.write("n", "longer than the first");
   files.rename("n", "m/1/model.onnx");
-  EXPECT_THROW((void)repository.open_model(next, "m", 1), repository_error) << "another inode";
+  EXPECT_THROW((void)open_model(repository, next, "m", 1), repository_error) << "another inode";
   files.remove("m");
-  EXPECT_THROW((void)repository.open_model(next, "m", 1), repository_error);
+  EXPECT_THROW((void)open_model(repository, next, "m", 1), repository_error);
   files.write("outside", "longer than the first");
 }
 
@@ -214,9 +222,9 @@ TEST(model_repository, keeps_an_open_model_that_is_removed) {
   const repository_files files;
   files.write("m/1/model.onnx", "first");
   const model_repository repository({.folder = files.path()});
-  const auto file = repository.open_model(repository.scan(), "m", 1);
+  const auto file = open_model(repository, repository.scan(), "m", 1);
   files.remove("m");
-  EXPECT_EQ(text_of(file), "first");
+  EXPECT_EQ(text_of(*file), "first");
 }
 
 TEST(model_repository, serves_named_files) {
@@ -233,14 +241,14 @@ TEST(model_repository, serves_named_files) {
   const auto index = repository.scan();
   ASSERT_EQ(index.models.size(), 4u);
   EXPECT_EQ(served_versions(index.models.at("hidden")), std::vector<std::uint64_t>{1});
-  EXPECT_EQ(text_of(repository.open_model(index, "hidden", 1)), "one");
-  EXPECT_EQ(text_of(repository.open_model(index, "linked", 1)), "one");
+  EXPECT_EQ(text_of(*open_model(repository, index, "hidden", 1)), "one");
+  EXPECT_EQ(text_of(*open_model(repository, index, "linked", 1)), "one");
   EXPECT_EQ(index.models.at("missing").problem, "there is no model file");
   EXPECT_EQ(index.models.at("device").problem, "the model file: it is not a regular file");
 
   const model_repository without({.files = named});
   EXPECT_EQ(without.scan().models.size(), 4u);
-  EXPECT_THROW((void)without.open_model(scan(files), "hidden", 4), repository_error);
+  EXPECT_THROW((void)open_model(without, scan(files), "hidden", 4), repository_error);
 }
 
 TEST(model_repository, parses_named_files) {
@@ -395,8 +403,8 @@ TEST(model_repository, survives_changes_while_it_is_read) {
       EXPECT_TRUE(model.config.has_value() || !model.problem.empty());
       for (const auto version : served_versions(model)) {
         try {
-          const auto file = repository.open_model(index, name, version);
-          const std::string text = text_of(file);
+          const auto file = open_model(repository, index, name, version);
+          const std::string text = text_of(*file);
           // The file may be written again after it has been opened.
           EXPECT_TRUE(name == "steady" ? text == name : std::string("model").starts_with(text));
         } catch (const repository_error&) {
