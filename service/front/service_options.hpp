@@ -6,12 +6,20 @@
 #include "service/front/worker_backend.hpp"
 #include "service/grpc/grpc_options.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sluice::service {
+
+/// The threads that read and write HTTP, unless the user says otherwise: a quarter of the
+/// processors, from 1 to 4. Workers and the thread that receives their results need the others.
+[[nodiscard]] inline unsigned default_http_threads() {
+  return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
+}
 
 /// What the command line and the file of `--config` say.
 struct service_options {
@@ -26,7 +34,7 @@ struct service_options {
   bool is_insecure = false;
   std::string log = "text";
   std::vector<std::string> devices{"auto"};
-  unsigned threads = 1;
+  unsigned threads = default_http_threads();
   unsigned drain_delay = 0;               // in seconds
   unsigned drain_timeout = 30;            // in seconds
   unsigned hang_timeout = 60;             // in seconds
