@@ -14,7 +14,7 @@ namespace sluice::service {
 http_reply answer_query(const route& query, const model_backend& backend) {
   switch (query.target) {
     case endpoint::server_metadata:
-      return {.text = server_metadata_json("sluiced", sluice::version, extensions)};
+      return {.text = server_metadata_json("sluiced", sluice::version, service_extensions)};
     case endpoint::server_live:
       return {.text = R"({"live":true})"};
     case endpoint::server_ready:

@@ -11,7 +11,7 @@
 namespace sluice::service {
 
 /// The extensions of the protocol that are served. The first one is of HTTP alone.
-inline constexpr std::array<std::string_view, 5> extensions{
+inline constexpr std::array<std::string_view, 5> service_extensions{
     "binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics"};
 
 /// Answers a request without a body about the server or a model: metadata, config, liveness and

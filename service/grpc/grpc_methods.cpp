@@ -65,7 +65,8 @@ std::string answer_ready(wire_reader, model_backend& backend) {
 }
 
 std::string answer_metadata(wire_reader, model_backend&) {
-  return server_metadata_message("sluiced", sluice::version, std::span(extensions).subspan(1));
+  return server_metadata_message("sluiced", sluice::version,
+                                 std::span(service_extensions).subspan(1));
 }
 
 std::string answer_model_ready(wire_reader request, model_backend& backend) {
