@@ -30,12 +30,12 @@ call_admission::call_admission(const grpc_options& options, const grpc::Callback
                                access_role needed)
     : policy_(options.access), needed_(needed) {
   if (needed == access_role::none) return;
-  origin_.is_private = options.tls != nullptr || is_loopback_peer(call.peer());
   const auto [first, last] = call.client_metadata().equal_range("authorization");
   if (first != last) {
     if (std::next(first) != last) {
       throw request_error(request_status::unauthenticated, "authorization occurs twice");
     }
+    origin_.is_private = options.tls != nullptr || is_loopback_peer(call.peer());
     authorization_.assign(first->second.data(), first->second.size());
   }
   tenant_ = admit();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of gRPC's infer requests. A message is read the same in pieces of any size, and
+// The readers of gRPC's requests. A message is read the same in pieces of any size, and
 // elements that are read and written again stay the same.
 #include "service/grpc/infer_message.hpp"
+#include "service/grpc/query_messages.hpp"
+#include "service/grpc/repository_messages.hpp"
 #include "service/grpc/tensor_contents.hpp"
 #include "service/protocol/request_error.hpp"
 
@@ -34,6 +36,7 @@ struct reading {
   std::string model{};
   std::string refusal{};
   std::vector<std::string> tensors{};
+  std::vector<std::string> others{};  ///< what requests about models say in the same bytes
 
   bool operator==(const reading&) const = default;
 };
@@ -68,6 +71,17 @@ void read_elements(const infer_message& message, reading& result) {
   }
 }
 
+/// What `read` makes of a message, or why it refuses it.
+template <class Read>
+std::string text_of(wire_reader message, Read read) {
+  try {
+    return read(message);
+  } catch (const request_error& refusal) {
+    require(refusal.status() != request_status::internal, "no request is a fault of the service");
+    return refusal.what();
+  }
+}
+
 /// Each piece is on the heap, where a sanitizer sees reads beyond its end.
 reading read_message(std::string_view text, std::size_t piece) {
   std::vector<std::vector<char>> storage;
@@ -78,10 +92,15 @@ reading read_message(std::string_view text, std::size_t piece) {
   std::vector<std::span<const std::byte>> pieces;
   for (const auto& each : storage) pieces.push_back(std::as_bytes(std::span(each)));
 
+  const wire_reader bytes{std::span<const std::span<const std::byte>>(pieces)};
   reading result;
+  result.others = {text_of(bytes, read_load_request), text_of(bytes, read_unload_request),
+                   text_of(bytes, read_service_name),
+                   text_of(bytes, [](wire_reader m) { return read_model_name(m).version; }),
+                   text_of(bytes, [](wire_reader m) { return read_index_request(m) ? "1" : "0"; })};
   infer_message message;
   try {
-    parse_infer_message(wire_reader(std::span<const std::span<const std::byte>>(pieces)), message);
+    parse_infer_message(bytes, message);
     read_elements(message, result);
   } catch (const request_error& refusal) {
     require(refusal.status() != request_status::internal, "no request is a fault of the service");
