@@ -64,9 +64,9 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
     head,        ///< reads the head of a request, or waits for one
     inviting,    ///< writes 100 Continue
     body,        ///< reads the body of a request
-    parsing,     ///< another thread parses
+    parsing,     ///< another thread parses, or reads shared memory
     running,     ///< the backend runs, loads or unloads the model
-    composing,   ///< another thread writes the JSON text of the reply
+    composing,   ///< another thread writes the JSON text of the reply, or shared memory
     discarding,  ///< reads the rest of a body whose request is answered already
     writing,     ///< writes the reply
     lingering,   ///< discards what comes until the client closes
@@ -104,10 +104,14 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void reply_with_failure(const std::exception_ptr& failure);
   void cancel_run() noexcept;
 
-  // http_repository.cpp: requests about the repository.
+  [[nodiscard]] http_reply make_reply(run_result result) const;
+
+  // http_repository.cpp: requests about the repository and shared memory.
   void begin_text();
   [[nodiscard]] bool read_text();
   void answer_repository_request();
+  [[nodiscard]] http_reply make_region_status() const;
+  [[nodiscard]] http_reply change_regions() const;
 
   client_stream stream_;
   const connection_origin origin_;

@@ -111,10 +111,11 @@ void http_connection::begin_request(const request_head& head) {
   if (role != access_role::none) {
     tenant_ = context_.options.access->admit(head.authorization, origin_, role);
   }
+  if (route_.target == endpoint::region_status) return reply_with(make_region_status());
   if (!takes_body(route_.target)) return reply_with(context_.router.answer(route_));
 
   if (route_.target == endpoint::infer) {
-    reader_.begin(body_, head.json_bytes, body_limit);
+    reader_.begin(body_, head.json_bytes, body_limit, tenant_);
   } else {
     begin_text();
   }
@@ -133,9 +134,9 @@ bool http_connection::read_body() {
   switch (reader_.read(buffer_, body_)) {
     case inference_reader::need::bytes:
       return false;
-    case inference_reader::need::parsing:
+    case inference_reader::need::work:
       run_aside(
-          state::parsing, [this] { reader_.parse(); }, [this] { enter(state::body); });
+          state::parsing, [this] { reader_.work(); }, [this] { enter(state::body); });
       return true;
     case inference_reader::need::nothing:
       submit();
@@ -226,15 +227,19 @@ void http_connection::on_result(std::uint64_t run, run_result result) {
     if (route_.target != endpoint::infer) {
       return reply_with(result.error ? make_error_reply(*result.error) : http_reply{.text = "{}"});
     }
-    if (result.error || json_output_bytes(request, result) <= most_json_between_reads) {
-      return reply_with(make_run_reply(request, route_, std::move(result)));
+    if (result.error || (json_output_bytes(request, result) <= most_json_between_reads &&
+                         reader_.regions().output_bytes(result) <= most_copied_between_reads)) {
+      return reply_with(make_reply(std::move(result)));
     }
     result_ = std::move(result);
     run_aside(
-        state::composing,
-        [this] { reply_ = make_run_reply(reader_.request(), route_, std::move(result_)); },
+        state::composing, [this] { reply_ = make_reply(std::move(result_)); },
         [this] { reply_with(std::move(reply_)); });
   });
+}
+
+http_reply http_connection::make_reply(run_result result) const {
+  return make_run_reply(reader_.request(), reader_.regions(), route_, std::move(result));
 }
 
 void http_connection::cancel_run() noexcept {

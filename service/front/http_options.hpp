@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/front/access_policy.hpp"
+#include "service/front/region_registry.hpp"
 #include "service/front/tenant_registry.hpp"
 #include "service/front/tls_credentials.hpp"
 
@@ -49,8 +50,11 @@ struct http_options {
   std::shared_ptr<tls_credentials> tls{};  ///< for the address; null: without TLS
   std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
   std::shared_ptr<tenant_registry> tenants = std::make_shared<tenant_registry>();
-  unsigned threads = 1;       ///< that read and write, each with its own connections
-  unsigned json_threads = 1;  ///< that parse and write JSON of more than 64 KiB
+  /// The shared memory of clients; according to `tenants`.
+  std::shared_ptr<region_registry> regions = std::make_shared<region_registry>(tenants);
+  unsigned threads = 1;  ///< that read and write, each with its own connections
+  /// Threads that parse and write JSON of more than 64 KiB, and copy from and to shared memory.
+  unsigned json_threads = 1;
   /// Names that a `Host` field may have besides localhost, 127.0.0.1, ::1 and `address`. They
   /// matter to a server on a loopback address only: others accept any name.
   std::vector<std::string> hosts{};

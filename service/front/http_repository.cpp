@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of http_connection that answers requests about the repository.
+// The part of http_connection that answers requests about the repository and shared memory.
 #include "service/front/http_connection.hpp"
 #include "service/front/http_error.hpp"
+#include "service/protocol/region_json.hpp"
 #include "service/protocol/repository_json.hpp"
 
 #include <array>
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t most_text_bytes = std::size_t{64} << 10;
 
 [[noreturn]] void refuse_text() {
-  throw http_error(413, "the body of a request about the repository has more than 64 KiB");
+  throw http_error(413, "the body of such a request may have 64 KiB");
 }
 
 }  // namespace
@@ -36,6 +37,9 @@ bool http_connection::read_text() {
   }
   if (has_hung_up_) {
     close();
+  } else if (route_.target == endpoint::region_register ||
+             route_.target == endpoint::region_unregister) {
+    reply_with(change_regions());
   } else {
     answer_repository_request();
   }
@@ -64,6 +68,22 @@ void http_connection::answer_repository_request() {
     throw;
   }
   run_ = std::move(pending);
+}
+
+http_reply http_connection::make_region_status() const {
+  return {.text = region_status_json(context_.options.regions->list(tenant_, route_.region))};
+}
+
+http_reply http_connection::change_regions() const {
+  auto& regions = *context_.options.regions;
+  if (route_.target == endpoint::region_register) {
+    auto region = parse_region_request(text_);
+    region.name = route_.region;
+    regions.add(tenant_, std::move(region));
+  } else {
+    regions.remove(tenant_, route_.region);
+  }
+  return {.text = "{}"};
 }
 
 }  // namespace sluice::service

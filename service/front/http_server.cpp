@@ -64,7 +64,7 @@ struct http_server::state {
   state(http_options chosen, model_backend& backend, const request_router* router)
       : options(std::move(chosen)),
         hosts(make_host_policy(options)),
-        protocol(backend),
+        protocol(backend, *options.regions),
         context{.options = options,
                 .hosts = hosts,
                 .backend = backend,

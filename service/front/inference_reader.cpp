@@ -14,8 +14,9 @@ constexpr std::size_t first_text_bytes = std::size_t{16} << 10;
 }  // namespace
 
 void inference_reader::begin(const request_body& body, std::optional<std::uint64_t> json_bytes,
-                             std::uint64_t body_limit) {
+                             std::uint64_t body_limit, std::string_view tenant) {
   reset();
+  tenant_ = tenant;
   const auto plain = body.plain_bytes();
   is_json_known_ = json_bytes.has_value() || plain.has_value();
   json_bytes_ = json_bytes ? *json_bytes : plain.value_or(body_limit + 1);
@@ -36,10 +37,10 @@ inference_reader::need inference_reader::read(read_buffer& input, request_body& 
     switch (stage_) {
       case stage::json:
         if (!read_text(input, body)) return need::bytes;
-        if (stage_ == stage::parsing) return need::parsing;
         break;
       case stage::parsing:
-        return need::parsing;
+      case stage::regions:
+        return need::work;
       case stage::tensors:
         if (!fill(input, body)) return need::bytes;
         if (!target_.empty()) {
@@ -58,6 +59,13 @@ inference_reader::need inference_reader::read(read_buffer& input, request_body& 
           }
           if (!is_over) return need::bytes;
         }
+        if (regions_.input_bytes() > most_copied_between_reads) {
+          stage_ = stage::regions;
+        } else {
+          read_regions();
+        }
+        break;
+      case stage::complete:
         return need::nothing;
     }
   }
@@ -65,7 +73,7 @@ inference_reader::need inference_reader::read(read_buffer& input, request_body& 
 
 std::span<std::byte> inference_reader::direct_target(const request_body& body) const noexcept {
   const auto plain = body.plain_bytes();
-  if (!plain || stage_ == stage::end) return {};
+  if (!plain || (stage_ != stage::json && stage_ != stage::tensors)) return {};
   return target_.first(static_cast<std::size_t>(std::min<std::uint64_t>(target_.size(), *plain)));
 }
 
@@ -74,7 +82,8 @@ void inference_reader::take_direct(std::size_t bytes, request_body& body) noexce
   target_ = target_.subspan(bytes);
 }
 
-void inference_reader::parse() {
+void inference_reader::work() {
+  if (stage_ == stage::regions) return read_regions();
   prepare(json_);
   charge_.release();
   json_ = {};
@@ -86,6 +95,7 @@ void inference_reader::reset() noexcept {
   json_ = {};
   target_ = {};
   inputs_.reset();
+  regions_ = {};
   tensor_ = 0;
 }
 
@@ -122,7 +132,7 @@ bool inference_reader::read_text(read_buffer& input, request_body& body) {
   if (length > most_json_between_reads) {
     stage_ = stage::parsing;
   } else {
-    parse();
+    work();
   }
   return true;
 }
@@ -143,12 +153,14 @@ void inference_reader::grow_text() {
 /// Parses the text, gets memory for the inputs and reads those whose elements stand in the text.
 void inference_reader::prepare(std::string_view text) {
   request_ = parse_inference_request(text, binary_bytes_);
+  // Before the memory: a region that is not there costs none.
+  regions_ = tensor_regions(request_, known_regions_, tenant_);
   std::vector<std::uint64_t> sizes(request_.inputs.size());
   std::transform(request_.inputs.begin(), request_.inputs.end(), sizes.begin(),
                  [](const request_input& input) { return input.bytes; });
   inputs_ = backend_.allocate(sizes);
   if (std::any_of(request_.inputs.begin(), request_.inputs.end(),
-                  [](const request_input& input) { return !input.is_binary; })) {
+                  [](const request_input& input) { return input.is_in_text(); })) {
     std::vector<std::span<std::byte>> tensors(sizes.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i] = inputs_->tensor(i);
     read_json_elements(text, request_, tensors);
@@ -166,6 +178,11 @@ void inference_reader::next_tensor() {
   }
   stage_ = stage::tensors;
   target_ = inputs_->tensor(tensor_++);
+}
+
+void inference_reader::read_regions() {
+  regions_.read_inputs(*inputs_);
+  stage_ = stage::complete;
 }
 
 }  // namespace sluice::service

@@ -13,10 +13,18 @@ namespace {
 constexpr std::size_t most_json_output_bytes = std::size_t{16} << 20U;
 constexpr std::uint64_t year_us = 31'536'000'000'000;  // keeps sums of times in range
 
-[[nodiscard]] bool is_binary(const inference_request& request, const result_tensor& output) {
+/// What the request says of an output.
+struct output_form {
+  bool is_binary = false;
+  const tensor_region* region = nullptr;
+};
+
+[[nodiscard]] output_form form_of(const inference_request& request, const result_tensor& output) {
   const auto named = std::find_if(request.outputs.begin(), request.outputs.end(),
                                   [&](const request_output& o) { return o.name == output.name; });
-  return named == request.outputs.end() ? request.wants_binary_outputs : named->is_binary;
+  if (named == request.outputs.end()) return {.is_binary = request.wants_binary_outputs};
+  if (named->region) return {.region = &*named->region};
+  return {.is_binary = named->is_binary};
 }
 
 }  // namespace
@@ -50,12 +58,14 @@ run_request make_run(const inference_request& request, const route& model,
 std::size_t json_output_bytes(const inference_request& request, const run_result& result) {
   std::size_t bytes = 0;
   for (const auto& output : result.outputs) {
-    if (!is_binary(request, output)) bytes += output.bytes.size();
+    const auto form = form_of(request, output);
+    if (!form.is_binary && form.region == nullptr) bytes += output.bytes.size();
   }
   return bytes;
 }
 
-http_reply make_run_reply(const inference_request& request, const route& model, run_result result) {
+http_reply make_run_reply(const inference_request& request, const tensor_regions& regions,
+                          const route& model, run_result result) {
   if (result.error) return make_error_reply(*result.error);
   if (json_output_bytes(request, result) > most_json_output_bytes) {
     return make_error_reply(
@@ -67,17 +77,20 @@ http_reply make_run_reply(const inference_request& request, const route& model, 
   std::vector<reply_output> outputs;
   outputs.reserve(result.outputs.size());
   for (const auto& output : result.outputs) {
+    const auto form = form_of(request, output);
     outputs.push_back({.name = output.name,
                        .type = output.type,
                        .shape = output.shape,
                        .bytes = output.bytes,
-                       .is_binary = is_binary(request, output)});
+                       .is_binary = form.is_binary,
+                       .region = form.region});
     if (outputs.back().is_binary) reply.binary.push_back(output.bytes);
   }
   const std::string& version = result.version.empty() ? model.version : result.version;
   try {
     reply.text =
         inference_reply_json({.model = model.model, .version = version, .id = request.id}, outputs);
+    regions.write_outputs(result);
   } catch (const request_error& failure) {
     return make_error_reply(failure);
   }

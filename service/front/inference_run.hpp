@@ -4,6 +4,7 @@
 #include "service/front/http_reply.hpp"
 #include "service/front/model_backend.hpp"
 #include "service/front/routes.hpp"
+#include "service/front/tensor_regions.hpp"
 #include "service/protocol/inference_request.hpp"
 
 #include <chrono>
@@ -28,8 +29,9 @@ namespace sluice::service {
                                             const run_result& result);
 
 /// The reply with the results of a run, or with its error. The bytes of binary outputs are not
-/// copied.
-[[nodiscard]] http_reply make_run_reply(const inference_request& request, const route& model,
+/// copied; those that belong in shared memory are written there.
+[[nodiscard]] http_reply make_run_reply(const inference_request& request,
+                                        const tensor_regions& regions, const route& model,
                                         run_result result);
 
 }  // namespace sluice::service

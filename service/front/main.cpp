@@ -89,6 +89,8 @@ void serve(const service_options& settings) {
   // Otherwise the kernel would reap the workers.
   (void)std::signal(SIGCHLD, SIG_DFL);
   raise_descriptor_limit();
+  // Beyond the limit of a file's size, writing to shared memory of a client is then an error.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
 
   set_log_format(settings.log == "json" ? log_format::json : log_format::text);
   const auto http = http_options_of(settings);

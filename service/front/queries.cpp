@@ -7,14 +7,23 @@
 
 #include <sluice/version.hpp>
 
+#include <array>
 #include <string>
 
 namespace sluice::service {
 
-http_reply answer_query(const route& query, const model_backend& backend) {
+std::span<const std::string_view> served_extensions(const region_registry& regions) {
+  static constexpr std::array<std::string_view, 6> extensions{
+      "binary_tensor_data", "model_configuration", "model_repository",
+      "sequence",           "statistics",          "system_shared_memory"};
+  return std::span(extensions).first(extensions.size() - (regions.is_enabled() ? 0 : 1));
+}
+
+http_reply answer_query(const route& query, const model_backend& backend,
+                        const region_registry& regions) {
   switch (query.target) {
     case endpoint::server_metadata:
-      return {.text = server_metadata_json("sluiced", sluice::version, service_extensions)};
+      return {.text = server_metadata_json("sluiced", sluice::version, served_extensions(regions))};
     case endpoint::server_live:
       return {.text = R"({"live":true})"};
     case endpoint::server_ready:

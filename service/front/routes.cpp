@@ -64,11 +64,30 @@ constexpr std::size_t most_parts = 6;  // v2/models/NAME/versions/VERSION/infer
   refuse_path();
 }
 
+/// The route below /v2/systemsharedmemory.
+[[nodiscard]] route region_route(std::span<const std::string_view> parts) {
+  const bool has_region = parts.size() == 3 && parts[0] == "region";
+  if (!has_region && parts.size() != 1) refuse_path();
+  route found{};
+  if (has_region) found.region = decode(parts[1]);
+  if (parts.back() == "status") {
+    found.target = endpoint::region_status;
+  } else if (parts.back() == "unregister") {
+    found.target = endpoint::region_unregister;
+  } else if (parts.back() == "register" && has_region) {
+    found.target = endpoint::region_register;
+  } else {
+    refuse_path();
+  }
+  return found;
+}
+
 }  // namespace
 
 bool takes_body(endpoint target) noexcept {
   return target == endpoint::infer || target == endpoint::repository_index ||
-         target == endpoint::model_load || target == endpoint::model_unload;
+         target == endpoint::model_load || target == endpoint::model_unload ||
+         target == endpoint::region_register || target == endpoint::region_unregister;
 }
 
 access_role required_role(endpoint target) noexcept {
@@ -91,6 +110,9 @@ access_role required_role(endpoint target) noexcept {
     case endpoint::model_statistics:
     case endpoint::infer:
     case endpoint::repository_index:
+    case endpoint::region_status:
+    case endpoint::region_register:
+    case endpoint::region_unregister:
       break;
   }
   return access_role::infer;
@@ -126,6 +148,10 @@ route find_route(std::string_view path) {
     if (parts[2] == "ready") return {.target = endpoint::server_ready};
   }
   if (parts[1] == "repository") return repository_route(parts.subspan(2));
+  if (parts[1] == "systemsharedmemory") return region_route(parts.subspan(2));
+  if (parts[1] == "cudasharedmemory") {
+    throw http_error(501, "CUDA shared memory is not supported");
+  }
   if (parts[1] != "models" || parts.size() < 3) refuse_path();
 
   if (parts.size() == 3 && parts[2] == "stats") return {.target = endpoint::model_statistics};

@@ -23,6 +23,9 @@ enum class endpoint : std::uint8_t {
   repository_index,
   model_load,
   model_unload,
+  region_status,
+  region_register,
+  region_unregister,
   // Of the metrics port.
   metrics,
   status_page,
@@ -31,11 +34,12 @@ enum class endpoint : std::uint8_t {
   status_data,
 };
 
-/// An endpoint and the model it is about, if any.
+/// An endpoint and what it is about, if anything.
 struct route {
   endpoint target = endpoint::server_metadata;
   std::string model{};    ///< decoded; any text; empty: all models
   std::string version{};  ///< decoded; empty: the newest, or all
+  std::string region{};   ///< of shared memory, decoded; empty: all regions
 };
 
 /// Whether requests to the endpoint have a body, and the method POST.
@@ -48,8 +52,8 @@ struct route {
 [[nodiscard]] bool allows(endpoint target, http_method method) noexcept;
 
 /// The route of a path.
-/// @throws http_error 404 if there is no such path, 400 if a part of it is not text of
-/// percent-encoded UTF-8 without control characters
+/// @throws http_error 404 if there is no such path, 501 if it is about CUDA shared memory, 400 if a
+/// part of it is not text of percent-encoded UTF-8 without control characters
 [[nodiscard]] route find_route(std::string_view path);
 
 }  // namespace sluice::service

@@ -122,6 +122,7 @@ http_options http_options_of(const service_options& settings) {
   }
   if (!settings.tenant_file.empty()) {
     options.tenants = std::make_shared<tenant_registry>(settings.tenant_file);
+    options.regions = std::make_shared<region_registry>(options.tenants);
   }
   return options;
 }
@@ -144,7 +145,8 @@ std::optional<grpc_options> grpc_options_of(const service_options& settings,
                       .port = where.port,
                       .tls = http.tls,
                       .access = http.access,
-                      .tenants = http.tenants};
+                      .tenants = http.tenants,
+                      .regions = http.regions};
 }
 
 std::optional<http_options> metrics_options_of(const service_options& settings) {

@@ -9,6 +9,7 @@
 #include "service/grpc/infer_call.hpp"
 #include "service/grpc/message_buffer.hpp"
 #include "service/grpc/query_messages.hpp"
+#include "service/grpc/region_call.hpp"
 #include "service/grpc/repository_call.hpp"
 #include "service/grpc/repository_messages.hpp"
 #include "service/grpc/statistics_message.hpp"
@@ -34,7 +35,7 @@ namespace {
 
 /// Makes the reply to a request that needs no worker.
 /// @throws request_error if there is none
-using query_handler = std::string (*)(wire_reader request, model_backend& backend);
+using query_handler = std::string (*)(wire_reader request, grpc_context& context);
 
 class query_call final : public unary_call {
  public:
@@ -42,9 +43,7 @@ class query_call final : public unary_call {
       : unary_call(context, call), handler_(handler) {}
 
  private:
-  void answer(wire_reader request) override {
-    finish(to_byte_buffer(handler_(request, context_.backend)));
-  }
+  void answer(wire_reader request) override { finish(to_byte_buffer(handler_(request, context_))); }
 
   query_handler handler_;
 };
@@ -56,23 +55,23 @@ class refused_call final : public grpc::ServerGenericBidiReactor {
   void OnDone() override { delete this; }
 };
 
-std::string answer_live(wire_reader, model_backend&) {
+std::string answer_live(wire_reader, grpc_context&) {
   return ready_message(true);
 }
 
-std::string answer_ready(wire_reader, model_backend& backend) {
-  return ready_message(backend.is_ready());
+std::string answer_ready(wire_reader, grpc_context& context) {
+  return ready_message(context.backend.is_ready());
 }
 
-std::string answer_metadata(wire_reader, model_backend&) {
+std::string answer_metadata(wire_reader, grpc_context& context) {
   return server_metadata_message("sluiced", sluice::version,
-                                 std::span(service_extensions).subspan(1));
+                                 served_extensions(*context.options.regions).subspan(1));
 }
 
-std::string answer_model_ready(wire_reader request, model_backend& backend) {
+std::string answer_model_ready(wire_reader request, grpc_context& context) {
   const auto model = read_model_name(request);
   try {
-    (void)backend.describe(model.name, model.version);
+    (void)context.backend.describe(model.name, model.version);
     return ready_message(true);
   } catch (const request_error& reason) {
     if (reason.status() != request_status::not_found &&
@@ -83,29 +82,29 @@ std::string answer_model_ready(wire_reader request, model_backend& backend) {
   }
 }
 
-std::string answer_model_metadata(wire_reader request, model_backend& backend) {
+std::string answer_model_metadata(wire_reader request, grpc_context& context) {
   const auto model = read_model_name(request);
-  return model_metadata_message(backend.describe(model.name, model.version));
+  return model_metadata_message(context.backend.describe(model.name, model.version));
 }
 
-std::string answer_config(wire_reader request, model_backend& backend) {
+std::string answer_config(wire_reader request, grpc_context& context) {
   const auto model = read_model_name(request);
-  return config_message(backend.configuration(model.name, model.version));
+  return config_message(context.backend.configuration(model.name, model.version));
 }
 
-std::string answer_statistics(wire_reader request, model_backend& backend) {
+std::string answer_statistics(wire_reader request, grpc_context& context) {
   const auto model = read_optional_model_name(request);
-  return statistics_message(backend.status(), model.name, model.version);
+  return statistics_message(context.backend.status(), model.name, model.version);
 }
 
-std::string answer_index(wire_reader request, model_backend& backend) {
+std::string answer_index(wire_reader request, grpc_context& context) {
   const bool only_ready = read_index_request(request);
-  return repository_index_message(backend.index(), only_ready);
+  return repository_index_message(context.backend.index(), only_ready);
 }
 
-std::string answer_health(wire_reader request, model_backend& backend) {
+std::string answer_health(wire_reader request, grpc_context& context) {
   const auto service = read_service_name(request);
-  const auto status = health_of(service, backend);
+  const auto status = health_of(service, context.backend);
   if (!status) {
     throw request_error(request_status::not_found, "there is no service " + quoted_name(service));
   }
@@ -116,6 +115,13 @@ template <query_handler handler>
 grpc::ServerGenericBidiReactor* make_query(grpc_context& context, grpc::CallbackServerContext& call,
                                            const call_admission& /*admission*/) {
   return new query_call(context, call, handler);
+}
+
+template <region_action action>
+grpc::ServerGenericBidiReactor* make_region(grpc_context& context,
+                                            grpc::CallbackServerContext& call,
+                                            const call_admission& admission) {
+  return new region_call(context, call, admission.tenant(), action);
 }
 
 grpc::ServerGenericBidiReactor* make_infer(grpc_context& context, grpc::CallbackServerContext& call,
@@ -179,6 +185,12 @@ constexpr std::array methods{
            make_repository<repository_action::load>},
     method{"/inference.GRPCInferenceService/RepositoryModelUnload", endpoint::model_unload,
            make_repository<repository_action::unload>},
+    method{"/inference.GRPCInferenceService/SystemSharedMemoryStatus", endpoint::region_status,
+           make_region<region_action::status>},
+    method{"/inference.GRPCInferenceService/SystemSharedMemoryRegister", endpoint::region_register,
+           make_region<region_action::add>},
+    method{"/inference.GRPCInferenceService/SystemSharedMemoryUnregister",
+           endpoint::region_unregister, make_region<region_action::remove>},
     method{"/grpc.health.v1.Health/Check", endpoint::server_ready, make_query<answer_health>},
     method{"/grpc.health.v1.Health/Watch", endpoint::server_ready, make_watch},
 };

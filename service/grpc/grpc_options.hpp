@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/front/access_policy.hpp"
+#include "service/front/region_registry.hpp"
 #include "service/front/tenant_registry.hpp"
 #include "service/front/tls_credentials.hpp"
 
@@ -46,6 +47,8 @@ struct grpc_options {
   std::shared_ptr<tls_credentials> tls{};  ///< null: without TLS
   std::shared_ptr<access_policy> access = std::make_shared<access_policy>();
   std::shared_ptr<tenant_registry> tenants = std::make_shared<tenant_registry>();
+  /// The shared memory of clients; according to `tenants`.
+  std::shared_ptr<region_registry> regions = std::make_shared<region_registry>(tenants);
   grpc_limits limits{};
   grpc_deadlines deadlines{};
 };

@@ -23,6 +23,22 @@ infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call,
 
 void infer_call::answer(wire_reader request) {
   auto submission = read_submission(request, message_, sender_, context_);
+  if (!has_long_copy(message_)) return submit(std::move(submission));
+  boost::asio::post(context_.senders, [this, submission = std::move(submission)]() mutable {
+    copy_and_submit(std::move(submission));
+  });
+}
+
+void infer_call::copy_and_submit(infer_submission submission) noexcept {
+  try {
+    message_.regions.read_inputs(*submission.inputs);
+    submit(std::move(submission));
+  } catch (...) {
+    finish(error_of(std::current_exception()));
+  }
+}
+
+void infer_call::submit(infer_submission submission) {
   const auto run = await([this](run_result result) { receive(std::move(result)); });
   run->submit(std::move(submission.run), std::move(submission.inputs));
 }

@@ -18,6 +18,8 @@ class infer_call final : public awaiting_call {
 
  private:
   void answer(wire_reader request) override;
+  void copy_and_submit(infer_submission submission) noexcept;
+  void submit(infer_submission submission);
   void receive(run_result result) noexcept;
   void reply(run_result result) noexcept;
 

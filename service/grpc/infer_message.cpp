@@ -31,7 +31,7 @@ struct input_description {
   std::string datatype{};
   std::vector<std::int64_t> shape{};
   std::optional<wire_reader> contents{};
-  bool has_shared_memory = false;
+  region_parameters region{};
 };
 
 class infer_reader {
@@ -109,8 +109,7 @@ class infer_reader {
       } else if (bytes.is(3, wire_type::varint)) {
         add_extent(input, bytes);
       } else if (bytes.is(4, wire_type::bytes)) {
-        const auto parameter = read_parameter(bytes.bytes());
-        input.has_shared_memory |= parameter.name.starts_with("shared_memory_");
+        input.region.take(read_parameter(bytes.bytes()));
       } else if (bytes.is(5, wire_type::bytes)) {
         if (input.contents) refuse(subject_of("input", input.name, index), "contents occurs twice");
         input.contents = bytes.bytes();
@@ -144,9 +143,6 @@ class infer_reader {
   void add_input(input_description input, std::size_t index) {
     const auto subject = subject_of("input", input.name, index);
     check_name(input.name, subject, message_.request.inputs);
-    if (input.has_shared_memory) {
-      refuse(subject, "shared memory is not supported", request_status::unimplemented);
-    }
     if (input.datatype == "BYTES") {
       refuse(subject, "the datatype BYTES is not supported", request_status::unimplemented);
     }
@@ -158,35 +154,43 @@ class infer_reader {
       refuse(subject, "the size exceeds 2^63 - 1 bytes");
     }
     total_bytes_ += *bytes;
+    auto region = input.region.region(subject);
+    if (region && region->bytes != *bytes) {
+      refuse(subject, "shared_memory_byte_size is " + std::to_string(region->bytes) +
+                          ", but shape and datatype need " + std::to_string(*bytes) + " bytes");
+    }
+    if (region && input.contents) refuse(subject, "has contents beside shared_memory_region");
     message_.elements.push_back(input.contents.value_or(wire_reader()));
     message_.request.inputs.push_back({.name = std::move(input.name),
                                        .type = *type,
                                        .shape = std::move(input.shape),
-                                       .bytes = *bytes});
+                                       .bytes = *bytes,
+                                       .region = std::move(region)});
   }
 
   void read_output(wire_reader bytes) {
     const std::size_t index = message_.request.outputs.size();
     if (index == max_tensors) refuse("request", "more than 256 inputs or outputs");
     std::string name;
-    const char* missing = nullptr;
+    bool has_classification = false;
+    region_parameters region;
     while (bytes.next()) {
       if (bytes.is(1, wire_type::bytes)) {
         name = bytes.text();
       } else if (bytes.is(2, wire_type::bytes)) {
         const auto parameter = read_parameter(bytes.bytes());
-        if (parameter.name == "classification") missing = "classification is not supported";
-        if (parameter.name.starts_with("shared_memory_")) {
-          missing = "shared memory is not supported";
-        }
+        has_classification |= parameter.name == "classification";
+        region.take(parameter);
       } else {
         bytes.skip();
       }
     }
     const auto subject = subject_of("output", name, index);
     check_name(name, subject, message_.request.outputs);
-    if (missing != nullptr) refuse(subject, missing, request_status::unimplemented);
-    message_.request.outputs.push_back({.name = std::move(name)});
+    if (has_classification) {
+      refuse(subject, "classification is not supported", request_status::unimplemented);
+    }
+    message_.request.outputs.push_back({.name = std::move(name), .region = region.region(subject)});
   }
 
   void finish() {
@@ -209,6 +213,7 @@ class infer_reader {
   void check_contents() const {
     for (std::size_t i = 0; i < message_.elements.size(); ++i) {
       const auto& input = message_.request.inputs[i];
+      if (input.region) continue;
       // An element has a byte or more. Memory for the tensor is allocated before they are read.
       if (message_.elements[i].size() < input.bytes / size_of(input.type)) {
         refuse(subject_of("input", input.name, i),
@@ -219,26 +224,30 @@ class infer_reader {
 
   void take_raw() {
     auto& inputs = message_.request.inputs;
-    if (raw_.size() != inputs.size()) {
+    const auto count = std::count_if(inputs.begin(), inputs.end(),
+                                     [](const request_input& input) { return !input.region; });
+    if (raw_.size() != static_cast<std::size_t>(count)) {
       refuse("raw_input_contents", "has " + std::to_string(raw_.size()) +
-                                       " tensors, but the request has " +
-                                       std::to_string(inputs.size()) + " inputs");
+                                       " tensors, but the request has " + std::to_string(count) +
+                                       " inputs that are not in shared memory");
     }
+    auto raw = raw_.begin();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].region) continue;
       const auto subject = [&] {
         return subject_of("input", inputs[i].name, i);
       };
       if (message_.elements[i].size() > 0) {
         refuse(subject(), "has contents beside raw_input_contents");
       }
-      if (raw_[i].size() != inputs[i].bytes) {
-        refuse(subject(), "raw_input_contents has " + std::to_string(raw_[i].size()) +
+      if (raw->size() != inputs[i].bytes) {
+        refuse(subject(), "raw_input_contents has " + std::to_string(raw->size()) +
                               " bytes, but shape and datatype need " +
                               std::to_string(inputs[i].bytes));
       }
       inputs[i].is_binary = true;
+      message_.elements[i] = *raw++;
     }
-    message_.elements = std::move(raw_);
   }
 
   infer_message& message_;
@@ -258,6 +267,7 @@ void parse_infer_message(wire_reader bytes, infer_message& message) {
 void read_tensors(const infer_message& message, std::span<const std::span<std::byte>> tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto& input = message.request.inputs[i];
+    if (input.region) continue;
     wire_reader elements = message.elements[i];
     if (input.is_binary) {
       elements.copy(tensors[i]);

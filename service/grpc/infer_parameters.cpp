@@ -55,6 +55,34 @@ std::string infer_parameter::identifier() const {
   return number == 0 ? std::string() : std::to_string(number);
 }
 
+const std::string& infer_parameter::text() const {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr) refuse_value(name, "a string_param");
+  return *text;
+}
+
+void region_parameters::take(const infer_parameter& parameter) {
+  if (parameter.name == "shared_memory_region") {
+    name_ = parameter.text();
+  } else if (parameter.name == "shared_memory_offset") {
+    offset_ = parameter.count();
+  } else if (parameter.name == "shared_memory_byte_size") {
+    bytes_ = parameter.count();
+  }
+}
+
+std::optional<tensor_region> region_parameters::region(const std::string& subject) const {
+  if (!name_ && !offset_ && !bytes_) return std::nullopt;
+  if (!name_ || !bytes_) {
+    throw request_error(
+        request_status::invalid_argument,
+        subject + (name_ ? ": shared_memory_byte_size is missing"
+                         : ": shared_memory_offset and shared_memory_byte_size need a "
+                           "shared_memory_region"));
+  }
+  return tensor_region{.name = *name_, .offset = offset_.value_or(0), .bytes = *bytes_};
+}
+
 infer_parameter read_parameter(wire_reader entry) {
   infer_parameter parameter;
   while (entry.next()) {

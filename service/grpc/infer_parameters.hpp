@@ -2,8 +2,10 @@
 #pragma once
 
 #include "service/grpc/wire_reader.hpp"
+#include "service/protocol/inference_request.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -22,9 +24,27 @@ struct infer_parameter {
   ///@{
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::uint64_t count() const;  ///< an integer that is not negative
+  [[nodiscard]] const std::string& text() const;
   /// A text or an integer as its digits. The integer 0 is the empty text.
   [[nodiscard]] std::string identifier() const;
   ///@}
+};
+
+/// The parameters of a tensor that place it in shared memory.
+class region_parameters {
+ public:
+  /// Takes a parameter, if it is one of them.
+  /// @throws request_error `invalid_argument`, which names it, if it has another type
+  void take(const infer_parameter& parameter);
+  /// The place, if there is one.
+  /// @param subject  names the tensor in errors
+  /// @throws request_error `invalid_argument` if a parameter is missing
+  [[nodiscard]] std::optional<tensor_region> region(const std::string& subject) const;
+
+ private:
+  std::optional<std::string> name_{};
+  std::optional<std::uint64_t> offset_{};
+  std::optional<std::uint64_t> bytes_{};
 };
 
 /// Reads an entry.

@@ -28,9 +28,11 @@ struct outgoing_message {
   [[nodiscard]] std::uint64_t size() const noexcept;
 };
 
-/// The message `ModelInferResponse` with the results of a run.
+/// The message `ModelInferResponse` with the results of a run. Those that belong in shared memory
+/// are written there.
 /// @throws request_error the error of the run; `too_large` if the message has more than
-/// `most_bytes`; `internal` if an output has not the size of its shape
+/// `most_bytes`; `internal` if an output has not the size of its shape; as
+/// `tensor_regions::write_outputs`
 [[nodiscard]] outgoing_message make_infer_reply(const infer_message& request, run_result result,
                                                 std::uint64_t most_bytes);
 

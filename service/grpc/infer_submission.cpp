@@ -30,6 +30,7 @@ infer_submission read_submission(wire_reader bytes, infer_message& message,
                       sender.connection);
   run.tenant = sender.tenant;
   run.trace = sender.trace;
+  message.regions = tensor_regions(request, *context.options.regions, sender.tenant);
   std::vector<std::uint64_t> sizes(request.inputs.size());
   std::transform(request.inputs.begin(), request.inputs.end(), sizes.begin(),
                  [](const request_input& input) { return input.bytes; });
@@ -40,11 +41,16 @@ infer_submission read_submission(wire_reader bytes, infer_message& message,
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i] = inputs->tensor(i);
   read_tensors(message, tensors);
   message.elements.clear();
+  if (!has_long_copy(message)) message.regions.read_inputs(*inputs);
   if (deadline && steady_clock::now() > *deadline) {
     throw request_error(request_status::deadline_exceeded,
                         "the deadline passed before the request was there");
   }
   return {.run = std::move(run), .inputs = std::move(inputs)};
+}
+
+bool has_long_copy(const infer_message& message) noexcept {
+  return message.regions.input_bytes() > most_copied_between_reads;
 }
 
 std::optional<steady_clock::time_point> call_deadline(system_clock::time_point deadline) {

@@ -30,12 +30,16 @@ struct request_sender {
 };
 
 /// Reads a request over `message`, whose elements are read to the memory of the backend and are
-/// gone afterwards.
-/// @throws request_error as `parse_infer_message`, `read_tensors`, `tenant_registry::charge` and
-/// the backend's `allocate`; `deadline_exceeded` if the deadline has passed
+/// gone afterwards. If `has_long_copy(message)`, the inputs in shared memory are still to be read,
+/// on a thread of their own.
+/// @throws request_error as `parse_infer_message`, `read_tensors`, `tensor_regions`,
+/// `tenant_registry::charge` and the backend's `allocate`; `deadline_exceeded` if the deadline has
+/// passed
 [[nodiscard]] infer_submission read_submission(wire_reader bytes, infer_message& message,
                                                const request_sender& sender,
                                                const grpc_context& context);
+/// Whether the inputs in shared memory are larger than what is copied at once.
+[[nodiscard]] bool has_long_copy(const infer_message& message) noexcept;
 
 /// The deadline of a call, which gRPC states by the system's clock.
 [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> call_deadline(

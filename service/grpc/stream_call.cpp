@@ -27,15 +27,34 @@ void stream_call::receive(wire_reader bytes) {
   sender.tenant = admission_.admit();
   const auto message = std::make_shared<infer_message>();
   try {
-    submit(bytes, message, sender);
+    auto submission = read_submission(bytes, *message, sender, context_);
+    if (!has_long_copy(*message)) return submit(std::move(submission), message);
+    auto self = std::static_pointer_cast<stream_call>(shared_from_this());
+    // The requests of a stream are submitted in their order.
+    hold_reading();
+    boost::asio::post(context_.senders, [self = std::move(self), message,
+                                         submission = std::move(submission)]() mutable {
+      self->copy_and_submit(std::move(submission), message);
+    });
   } catch (...) {
     answer_failure(*message, std::current_exception());
+    resume_reading();
   }
 }
 
-void stream_call::submit(wire_reader bytes, const std::shared_ptr<infer_message>& message,
-                         const request_sender& sender) {
-  auto submission = read_submission(bytes, *message, sender, context_);
+void stream_call::copy_and_submit(infer_submission submission,
+                                  const std::shared_ptr<infer_message>& message) noexcept {
+  try {
+    message->regions.read_inputs(*submission.inputs);
+    submit(std::move(submission), message);
+  } catch (...) {
+    answer_failure(*message, std::current_exception());
+  }
+  resume_reading();
+}
+
+void stream_call::submit(infer_submission submission,
+                         const std::shared_ptr<infer_message>& message) {
   const auto self = std::static_pointer_cast<stream_call>(shared_from_this());
   std::shared_ptr<awaited_run> run;
   std::uint64_t number = 0;

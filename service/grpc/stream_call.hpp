@@ -30,8 +30,9 @@ class stream_call final : public streaming_call {
 
   void receive(wire_reader bytes) override;
   void on_hang_up() noexcept override;
-  void submit(wire_reader bytes, const std::shared_ptr<infer_message>& message,
-              const request_sender& sender);
+  void copy_and_submit(infer_submission submission,
+                       const std::shared_ptr<infer_message>& message) noexcept;
+  void submit(infer_submission submission, const std::shared_ptr<infer_message>& message);
   void receive_result(std::uint64_t run, const infer_message& message, run_result result) noexcept;
   void reply(const infer_message& message, run_result result) noexcept;
   void answer_failure(const infer_message& message, const std::exception_ptr& failure);

@@ -101,6 +101,17 @@ void streaming_call::drop(std::size_t requests) noexcept {
   proceed();
 }
 
+void streaming_call::hold_reading() noexcept {
+  const std::scoped_lock lock(mutex_);
+  is_held_ = true;
+}
+
+void streaming_call::resume_reading() noexcept {
+  const std::scoped_lock lock(mutex_);
+  is_held_ = false;
+  proceed();
+}
+
 void streaming_call::send(grpc::ByteBuffer message) {
   const std::scoped_lock lock(mutex_);
   waiting_.push_back({std::move(message), nullptr});
@@ -120,7 +131,7 @@ void streaming_call::proceed() {
   }
   if (!end_ && !is_input_over_) {
     const std::size_t busy = unanswered_ + waiting_.size() + (is_writing_ ? 1 : 0);
-    if (!is_reading_ && busy < most_unanswered_) {
+    if (!is_reading_ && !is_held_ && busy < most_unanswered_) {
       is_reading_ = true;
       StartRead(&received_);
     }

@@ -58,6 +58,9 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
   void answer(grpc::ByteBuffer message, std::unique_ptr<byte_charge> charge = nullptr);
   /// Requests will have no answer.
   void drop(std::size_t requests) noexcept;
+  /// Reads no further requests until `resume_reading`, which has to follow. `receive` calls it.
+  void hold_reading() noexcept;
+  void resume_reading() noexcept;
   /// Sends a message that leaves the request unanswered.
   void send(grpc::ByteBuffer message);
 
@@ -83,6 +86,7 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
   std::deque<outgoing> waiting_{};  ///< to be sent
   std::size_t unanswered_ = 0;
   bool is_reading_ = false;
+  bool is_held_ = false;  ///< between `hold_reading` and `resume_reading`
   bool is_writing_ = false;
   bool is_input_over_ = false;
   bool has_hung_up_ = false;

@@ -54,10 +54,12 @@ enum class field : std::uint8_t {
   binary_data_size,
   binary_data,
   classification,
-  shared_memory,
+  shared_memory_region,
+  shared_memory_offset,
+  shared_memory_byte_size,
 };
 
-constexpr std::array<std::string_view, 19> field_names{
+constexpr std::array<std::string_view, 21> field_names{
     "",
     "id",
     "parameters",
@@ -76,7 +78,9 @@ constexpr std::array<std::string_view, 19> field_names{
     "binary_data_size",
     "binary_data",
     "classification",
-    "shared_memory",
+    "shared_memory_region",
+    "shared_memory_offset",
+    "shared_memory_byte_size",
 };
 
 constexpr std::array request_fields{field::id, field::inputs, field::outputs, field::parameters};
@@ -85,9 +89,12 @@ constexpr std::array request_parameters{
     field::sequence_id,        field::sequence_start, field::sequence_end};
 constexpr std::array input_fields{field::name, field::shape, field::datatype, field::data,
                                   field::parameters};
-constexpr std::array input_parameters{field::binary_data_size};
+constexpr std::array input_parameters{field::binary_data_size, field::shared_memory_region,
+                                      field::shared_memory_offset, field::shared_memory_byte_size};
 constexpr std::array output_fields{field::name, field::parameters};
-constexpr std::array output_parameters{field::binary_data, field::classification};
+constexpr std::array output_parameters{field::binary_data, field::classification,
+                                       field::shared_memory_region, field::shared_memory_offset,
+                                       field::shared_memory_byte_size};
 
 [[nodiscard]] std::string_view name_of(field f) noexcept {
   return field_names[static_cast<std::size_t>(f)];
@@ -116,8 +123,7 @@ constexpr std::array output_parameters{field::binary_data, field::classification
   for (const field f : fields_of(object)) {
     if (name_of(f) == key) return f;
   }
-  const bool is_tensor = object == place::input_parameters || object == place::output_parameters;
-  return is_tensor && key.starts_with("shared_memory_") ? field::shared_memory : field::unknown;
+  return field::unknown;
 }
 
 [[nodiscard]] place parent_of(place p) noexcept {
@@ -149,7 +155,9 @@ struct tensor_description {
   std::optional<std::uint64_t> elements{};  ///< in the text
   std::optional<std::uint64_t> binary_bytes{};
   std::optional<bool> is_binary{};
-  bool has_shared_memory = false;
+  std::optional<std::string> region{};
+  std::optional<std::uint64_t> region_offset{};
+  std::optional<std::uint64_t> region_bytes{};
   bool has_classification = false;
 };
 
@@ -239,7 +247,7 @@ class request_reader : public json_events<request_reader> {
 
   void member(std::string_view key) {
     field_ = field_of(place_, key);
-    if (field_ == field::unknown || field_ == field::shared_memory) return;
+    if (field_ == field::unknown) return;
     if (has(place_, field_)) refuse(std::string(name_of(field_)) + " occurs twice");
     seen_[static_cast<std::size_t>(place_)] |= 1U << static_cast<unsigned>(field_);
   }
@@ -315,8 +323,7 @@ class request_reader : public json_events<request_reader> {
         refuse_type("an array");
       }
       if (field_ == field::parameters) refuse_type("an object");
-      if (field_ != field::unknown && field_ != field::shared_memory) refuse_type("a scalar");
-      if (field_ == field::shared_memory) tensor_.has_shared_memory = true;
+      if (field_ != field::unknown) refuse_type("a scalar");
       ignored_place_ = place_;
       place_ = place::ignored;
       ignored_depth_ = 0;
@@ -409,8 +416,14 @@ class request_reader : public json_events<request_reader> {
       case field::classification:
         tensor_.has_classification = true;
         return;
-      case field::shared_memory:
-        tensor_.has_shared_memory = true;
+      case field::shared_memory_region:
+        tensor_.region = string_in(value);
+        return;
+      case field::shared_memory_offset:
+        tensor_.region_offset = unsigned_in(value);
+        return;
+      case field::shared_memory_byte_size:
+        tensor_.region_bytes = unsigned_in(value);
         return;
     }
   }
@@ -424,9 +437,20 @@ class request_reader : public json_events<request_reader> {
                     [&](const Tensor& tensor) { return tensor.name == *tensor_.name; })) {
       refuse("the name occurs twice");
     }
-    if (tensor_.has_shared_memory) {
-      refuse("shared memory is not supported", request_status::unimplemented);
+  }
+
+  /// The place of the tensor in shared memory, if it has one.
+  [[nodiscard]] std::optional<tensor_region> take_region() {
+    if (!tensor_.region) {
+      if (tensor_.region_offset || tensor_.region_bytes) {
+        refuse("shared_memory_offset and shared_memory_byte_size need a shared_memory_region");
+      }
+      return std::nullopt;
     }
+    if (!tensor_.region_bytes) refuse("shared_memory_byte_size is missing");
+    return tensor_region{.name = std::move(*tensor_.region),
+                         .offset = tensor_.region_offset.value_or(0),
+                         .bytes = *tensor_.region_bytes};
   }
 
   [[nodiscard]] datatype type_of_input() const {
@@ -447,7 +471,17 @@ class request_reader : public json_events<request_reader> {
     if (!bytes || *bytes > max_bytes - total_bytes_) refuse("the size exceeds 2^63 - 1 bytes");
     total_bytes_ += *bytes;
     if (tensor_.elements && tensor_.binary_bytes) refuse("has both data and binary_data_size");
-    if (!tensor_.elements && !tensor_.binary_bytes) refuse("has neither data nor binary_data_size");
+    auto region = take_region();
+    if (region && (tensor_.elements || tensor_.binary_bytes)) {
+      refuse("has shared_memory_region beside data or binary_data_size");
+    }
+    if (!region && !tensor_.elements && !tensor_.binary_bytes) {
+      refuse("has neither data nor binary_data_size");
+    }
+    if (region && region->bytes != *bytes) {
+      refuse("shared_memory_byte_size is " + std::to_string(region->bytes) +
+             ", but shape and datatype need " + std::to_string(*bytes) + " bytes");
+    }
     if (tensor_.binary_bytes && *tensor_.binary_bytes != *bytes) {
       refuse("binary_data_size is " + std::to_string(*tensor_.binary_bytes) +
              ", but shape and datatype need " + std::to_string(*bytes) + " bytes");
@@ -460,7 +494,8 @@ class request_reader : public json_events<request_reader> {
                                .type = type,
                                .shape = std::move(*tensor_.shape),
                                .bytes = *bytes,
-                               .is_binary = tensor_.binary_bytes.has_value()});
+                               .is_binary = tensor_.binary_bytes.has_value(),
+                               .region = std::move(region)});
   }
 
   void end_of_output() {
@@ -469,7 +504,7 @@ class request_reader : public json_events<request_reader> {
       refuse("classification is not supported", request_status::unimplemented);
     }
     binary_outputs_.push_back(tensor_.is_binary);
-    request_.outputs.push_back({.name = std::move(*tensor_.name)});
+    request_.outputs.push_back({.name = std::move(*tensor_.name), .region = take_region()});
   }
 
   inference_request request_{};

@@ -27,7 +27,7 @@ namespace sluice::service {
 ///                      `binary_bytes(request)`.
 /// @throws request_error `invalid_argument` if the text is malformed or contradicts itself or
 /// `binary_bytes`; the message names the input or the field. `unimplemented` for the datatype
-/// BYTES, shared memory, classification and bodies without a JSON text.
+/// BYTES, classification and bodies without a JSON text.
 [[nodiscard]] inference_request parse_inference_request(std::string_view text,
                                                         std::optional<std::uint64_t> binary_bytes);
 

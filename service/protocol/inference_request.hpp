@@ -10,6 +10,13 @@
 
 namespace sluice::service {
 
+/// The place of a tensor in a region of shared memory that the client has registered.
+struct tensor_region {
+  std::string name{};        ///< of the region
+  std::uint64_t offset = 0;  ///< in the region
+  std::uint64_t bytes = 0;   ///< those of an input; the room for an output
+};
+
 /// An input of a request, as its client describes it. The elements are elsewhere.
 struct request_input {
   std::string name{};
@@ -17,14 +24,18 @@ struct request_input {
   std::vector<std::int64_t> shape{};  ///< no extent is negative
   std::uint64_t bytes = 0;            ///< of the elements, row-major without gaps
   /// Whether the elements follow the JSON text as binary data, in the order of the inputs.
-  /// Otherwise they stand in the text.
   bool is_binary = false;
+  std::optional<tensor_region> region{};  ///< where the elements are, in shared memory
+
+  /// Whether the elements stand in the text.
+  [[nodiscard]] bool is_in_text() const noexcept { return !is_binary && !region; }
 };
 
 /// An output that a request asks for.
 struct request_output {
   std::string name{};
-  bool is_binary = false;  ///< whether its elements are wanted as binary data
+  bool is_binary = false;                 ///< whether its elements are wanted as binary data
+  std::optional<tensor_region> region{};  ///< where its elements are wanted, in shared memory
 };
 
 /// A sequence of requests with common state.

@@ -26,8 +26,8 @@ class element_reader : public json_events<element_reader> {
     require(tensors_.size() == request_.inputs.size());
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       const auto& input = request_.inputs[i];
-      require(input.is_binary || tensors_[i].size() == input.bytes);
-      if (!input.is_binary) ++unread_inputs_;
+      require(!input.is_in_text() || tensors_[i].size() == input.bytes);
+      if (input.is_in_text()) ++unread_inputs_;
     }
   }
 
@@ -100,7 +100,7 @@ class element_reader : public json_events<element_reader> {
   }
 
   void begin_data() {
-    require(count_ > 0 && count_ <= tensors_.size() && !input().is_binary && unread_inputs_ > 0);
+    require(count_ > 0 && count_ <= tensors_.size() && input().is_in_text() && unread_inputs_ > 0);
     left_ = tensors_[count_ - 1];
     data_depth_ = 1;
     is_nested_ = false;

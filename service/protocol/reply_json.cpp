@@ -50,7 +50,14 @@ void append_output(std::string& text, const reply_output& output) {
   }
   text += '{';
   append_tensor(text, output.name, output.type, output.shape);
-  if (output.is_binary) {
+  if (output.region != nullptr) {
+    text += ",\"parameters\":{";
+    append_field(text, "shared_memory_region", output.region->name);
+    if (output.region->offset > 0) {
+      text += ",\"shared_memory_offset\":" + std::to_string(output.region->offset);
+    }
+    text += ",\"shared_memory_byte_size\":" + std::to_string(output.bytes.size()) + '}';
+  } else if (output.is_binary) {
     text += ",\"parameters\":{\"binary_data_size\":" + std::to_string(output.bytes.size()) + '}';
   } else {
     text += ",\"data\":";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/protocol/datatype.hpp"
+#include "service/protocol/inference_request.hpp"
 #include "service/protocol/model_metadata.hpp"
 
 #include <cstddef>
@@ -21,6 +22,7 @@ struct reply_output {
   std::span<const std::int64_t> shape{};
   std::span<const std::byte> bytes{};  ///< row-major without gaps
   bool is_binary = false;  ///< whether the bytes follow the text, in the order of the outputs
+  const tensor_region* region = nullptr;  ///< where the bytes are instead, in shared memory
 };
 
 /// What identifies an infer reply.

@@ -3,6 +3,7 @@
 // elements that are read and written again stay the same.
 #include "service/grpc/infer_message.hpp"
 #include "service/grpc/query_messages.hpp"
+#include "service/grpc/region_messages.hpp"
 #include "service/grpc/repository_messages.hpp"
 #include "service/grpc/tensor_contents.hpp"
 #include "service/protocol/request_error.hpp"
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +39,7 @@ struct reading {
   std::string refusal{};
   std::vector<std::string> tensors{};
   std::vector<std::string> others{};  ///< what requests about models say in the same bytes
+  std::vector<std::string> regions{};
 
   bool operator==(const reading&) const = default;
 };
@@ -51,12 +54,22 @@ void check_elements(const request_input& input, const std::string& tensor) {
   if (input.type != datatype::boolean) require(again == tensor, "elements stay the same");
 }
 
+void note_region(const std::optional<tensor_region>& region, reading& result) {
+  if (!region) return;
+  result.regions.push_back(region->name + ' ' + std::to_string(region->offset) + ' ' +
+                           std::to_string(region->bytes));
+}
+
 void read_elements(const infer_message& message, reading& result) {
   std::uint64_t rest = most_tensor_bytes;
   for (const auto& input : message.request.inputs) {
     if (input.bytes > rest) throw request_error(request_status::too_large, "too many bytes");
     rest -= input.bytes;
+    require(!input.region || (input.region->bytes == input.bytes && !input.is_binary),
+            "a region has the whole tensor");
+    note_region(input.region, result);
   }
+  for (const auto& output : message.request.outputs) note_region(output.region, result);
   require(message.elements.size() == message.request.inputs.size(), "each input has elements");
   std::vector<std::span<std::byte>> tensors;
   for (const auto& input : message.request.inputs) {
@@ -98,6 +111,14 @@ reading read_message(std::string_view text, std::size_t piece) {
                    text_of(bytes, read_service_name),
                    text_of(bytes, [](wire_reader m) { return read_model_name(m).version; }),
                    text_of(bytes, [](wire_reader m) { return read_index_request(m) ? "1" : "0"; })};
+  try {
+    const auto region = read_region_request(bytes);
+    require(region.name == read_region_name(bytes), "names are the same in all requests");
+    result.regions = {region.name, region.key, std::to_string(region.offset),
+                      std::to_string(region.bytes)};
+  } catch (const request_error& refusal) {
+    require(refusal.status() == request_status::invalid_argument, "a refusal is of the client");
+  }
   infer_message message;
   try {
     parse_infer_message(bytes, message);

@@ -115,8 +115,8 @@ bool read_body(piecewise_input& input, request_body& body, inference_reader& rea
                std::string& text) {
   while (true) {
     const auto next = reader.read(input.buffer(), body);
-    if (next == inference_reader::need::parsing) {
-      reader.parse();
+    if (next == inference_reader::need::work) {
+      reader.work();
     } else if (next == inference_reader::need::nothing) {
       break;
     } else {
@@ -142,9 +142,10 @@ reading read_stream(std::string_view stream, std::size_t piece) {
   reading result;
   heap_backend backend;
   byte_budget json(1 << 20);
+  const region_registry regions(std::make_shared<tenant_registry>());
   try {
     piecewise_input input(stream, piece);
-    inference_reader reader(backend, json);
+    inference_reader reader(backend, json, regions);
     while (true) {
       std::size_t searched = 0;
       std::optional<std::size_t> length;
@@ -156,11 +157,12 @@ reading read_stream(std::string_view stream, std::size_t piece) {
       if (*length > limits.head_bytes) throw http_error(431, "too large");
       const auto head = parse_request_head(input.buffer().text().substr(0, *length), limits);
       const route found = find_route(head.path);
-      std::string text = found.model + '\n' + found.version + '\n' + std::string(head.host);
+      std::string text =
+          found.model + '\n' + found.version + '\n' + found.region + '\n' + std::string(head.host);
       request_body body(head, limits.body_bytes);
       const auto json_bytes = head.json_bytes;
       input.buffer().consume(*length);
-      reader.begin(body, json_bytes, limits.body_bytes);
+      reader.begin(body, json_bytes, limits.body_bytes, "");
       if (!read_body(input, body, reader, text)) return result;
       result.requests.push_back(std::move(text));
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader of infer requests. What it accepts has the elements that a document tree has, and a
-// reply with them reads back.
+// reply with them reads back. And the reader of requests to register shared memory.
 #include "service/protocol/inference_json.hpp"
 #include "service/protocol/json_elements.hpp"
 #include "service/protocol/narrow_float.hpp"
+#include "service/protocol/region_json.hpp"
 #include "service/protocol/reply_json.hpp"
 #include "service/protocol/request_error.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -102,9 +103,12 @@ void check_round_trip(const inference_request& request,
   std::vector<reply_output> outputs;
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const auto& input = request.inputs[i];
-    if (input.is_binary) continue;
-    outputs.push_back(
-        {.name = input.name, .type = input.type, .shape = input.shape, .bytes = memory[i]});
+    if (memory[i].size() != input.bytes) continue;
+    outputs.push_back({.name = input.name,
+                       .type = input.type,
+                       .shape = input.shape,
+                       .bytes = memory[i],
+                       .region = input.region ? &*input.region : nullptr});
   }
   auto reply = json::parse(
       inference_reply_json({.model = request.id, .version = "1", .id = request.id}, outputs));
@@ -119,6 +123,15 @@ void check_round_trip(const inference_request& request,
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     require(again.inputs[i].name == outputs[i].name, "names are written as they were read");
     require(again.inputs[i].type == outputs[i].type, "types are written as they were read");
+    const auto& region = again.inputs[i].region;
+    require(region.has_value() == (outputs[i].region != nullptr), "regions are written");
+    if (region) {
+      require(region->name == outputs[i].region->name &&
+                  region->offset == outputs[i].region->offset &&
+                  region->bytes == outputs[i].region->bytes,
+              "regions are written as they were read");
+      continue;
+    }
     require(std::equal(copies[i].begin(), copies[i].end(), outputs[i].bytes.begin(),
                        outputs[i].bytes.end()),
             "elements are written as they were read");
@@ -136,8 +149,10 @@ void check(std::string_view text) {
 
   std::vector<std::vector<std::byte>> memory;
   for (const auto& input : request->inputs) {
-    require(input.is_binary || input.bytes / 8 <= text.size(), "elements come from the text");
-    memory.emplace_back(input.is_binary ? 0 : input.bytes);
+    require(!input.is_in_text() || input.bytes / 8 <= text.size(), "elements come from the text");
+    require(!input.region || input.region->bytes == input.bytes, "a region has the whole tensor");
+    const bool is_kept = input.is_in_text() || (input.region && input.bytes <= 4096);
+    memory.emplace_back(is_kept ? input.bytes : 0);
   }
   const std::vector<std::span<std::byte>> tensors(memory.begin(), memory.end());
   const auto is_read = answered([&] {
@@ -152,7 +167,7 @@ void check(std::string_view text) {
     require(item.at("name") == input.name && item.at("shape") == json(input.shape) &&
                 item.at("datatype") == to_string(input.type),
             "fields are read as they stand in the text");
-    if (input.is_binary) continue;
+    if (!input.is_in_text()) continue;
     std::vector<json> elements;
     append_flat(elements, item.at("data"));
     require(elements.size() * size_of(input.type) == input.bytes, "elements fill the memory");
@@ -164,12 +179,27 @@ void check(std::string_view text) {
   check_round_trip(*request, memory);
 }
 
+void check_registration(std::string_view text) {
+  const auto region = answered([&] { return parse_region_request(text); });
+  if (!region) return;
+  const auto document = json::parse(text);
+  require(document.at("key") == region->key && document.at("byte_size") == region->bytes &&
+              document.value("offset", std::uint64_t{0}) == region->offset,
+          "fields are read as they stand in the text");
+  const std::vector regions{*region, *region};
+  const auto status = json::parse(region_status_json(regions));
+  require(status.at(1).at("key") == region->key && status.at(1).at("byte_size") == region->bytes &&
+              status.at(1).at("offset") == region->offset,
+          "the status says what was registered");
+}
+
 }  // namespace
 }  // namespace sluice::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   sluice::fuzz::check(text);
+  sluice::fuzz::check_registration(text);
   // Any bytes are a message.
   const auto error = nlohmann::json::parse(sluice::service::error_json(text));
   sluice::fuzz::require(error.at("error").is_string(), "an error is a valid reply");

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the extensions that the service advertises, and of errors for those that it does not have."""
 import numpy
+import tritonclient.http
 from google.protobuf import json_format
 from tritonclient.utils import InferenceServerException
 
@@ -9,6 +10,8 @@ from oip.service import expect_refusal
 
 GROUP = 'extensions'
 NOBODY = 'oip-conformance-no-such-model'
+# Of requests that contradict themselves or the state of the service.
+REFUSALS = ('400', '403', '404', '409', 'INVALID_ARGUMENT', 'PERMISSION_DENIED', 'NOT_FOUND', 'ALREADY_EXISTS')
 
 
 def expect_listed(entries, name):
@@ -214,42 +217,59 @@ def grpc_sequences(service):
     expect_sequences(service, step, error)
 
 
-@check(GROUP, 'system_shared_memory')
-def shared_memory(service):
-    """system_shared_memory: inputs and outputs in a region"""
-    import tritonclient.http
+def expect_region(service, kind, client):
+    """Fails the check unless a client of tritonclient has its inputs and outputs in a region."""
     from tritonclient.utils import shared_memory as regions
-    key, outputs = service.options.shared_memory_key, service.expected
-    tensors = [*[(tensor.name, tensor.values) for tensor in service.model.tensors], *outputs.items()]
+    name, key = 'oip-conformance', service.options.shared_memory_key
+    tensors = [*[(tensor.name, tensor.values) for tensor in service.model.tensors], *service.expected.items()]
     size = sum(values.nbytes for _, values in tensors) or 1
-    region = regions.create_shared_memory_region('oip-conformance', key, size, create_only=True)
+    region = regions.create_shared_memory_region(name, key, size, create_only=True)
     try:
         inputs, requested, places = [], [], []
         offset = 0
-        for number, (name, values) in enumerate(tensors):
+        for number, (tensor, values) in enumerate(tensors):
             if number < len(service.model.tensors):
                 regions.set_shared_memory_region(region, [values], offset)
                 datatype = service.model.tensors[number].datatype
-                inputs.append(tritonclient.http.InferInput(name, list(values.shape), datatype))
-                inputs[-1].set_shared_memory('oip-conformance', values.nbytes, offset)
+                inputs.append(kind.InferInput(tensor, list(values.shape), datatype))
+                inputs[-1].set_shared_memory(name, values.nbytes, offset)
             else:
-                requested.append(tritonclient.http.InferRequestedOutput(name))
-                requested[-1].set_shared_memory('oip-conformance', values.nbytes, offset)
-                places.append((name, values, offset))
+                requested.append(kind.InferRequestedOutput(tensor))
+                requested[-1].set_shared_memory(name, values.nbytes, offset)
+                places.append((tensor, values, offset))
             offset += values.nbytes
-        service.client.register_system_shared_memory('oip-conformance', key, size)
+        client.register_system_shared_memory(name, key, size)
         try:
-            status = service.client.get_system_shared_memory_status()
-            expect('oip-conformance' in {entry['name'] for entry in status}, f'the status is {status}')
-            service.client.infer(service.model.name, inputs, outputs=requested)
-            service.expect_expected({name: numpy.array(regions.get_contents_as_numpy(
-                region, values.dtype.type, list(values.shape), place)) for name, values, place in places}, 'the region')
+            expect_refusal(lambda: client.register_system_shared_memory(name, key, size), *REFUSALS)
+            status = client.get_system_shared_memory_status()
+            names = list(status.regions) if kind is not tritonclient.http else [entry['name'] for entry in status]
+            expect(name in names, f'the status is {status}')
+            client.infer(service.model.name, inputs, outputs=requested)
+            found = {tensor: numpy.array(regions.get_contents_as_numpy(
+                region, values.dtype.type, list(values.shape), place)) for tensor, values, place in places}
+            service.expect_expected(found, 'the region')
         finally:
-            service.client.unregister_system_shared_memory('oip-conformance')
-        expect_refusal(lambda: service.client.infer(service.model.name, inputs, outputs=requested), '400', '404')
+            client.unregister_system_shared_memory(name)
+        expect_refusal(lambda: client.infer(service.model.name, inputs, outputs=requested), *REFUSALS)
+        expect_refusal(lambda: client.register_system_shared_memory(name, key, size + 1), *REFUSALS)
+        expect_refusal(lambda: client.register_system_shared_memory(name, key, 1, 2**64 - 1), *REFUSALS)
+        expect_refusal(lambda: client.register_system_shared_memory(name, '/..' + key, 1), *REFUSALS)
     finally:
         regions.destroy_shared_memory_region(region)
     service.expect_alive()
+
+
+@check(GROUP, 'system_shared_memory')
+def shared_memory(service):
+    """system_shared_memory: inputs and outputs in a region"""
+    expect_region(service, tritonclient.http, service.client)
+
+
+@check(GROUP, 'grpc', 'grpc system_shared_memory')
+def grpc_shared_memory(service):
+    """system_shared_memory over gRPC: inputs and outputs in a region"""
+    import tritonclient.grpc
+    expect_region(service, tritonclient.grpc, service.grpc)
 
 
 # The extension, requests over HTTP and methods of gRPC.

@@ -20,19 +20,19 @@ using test::scripted_backend;
 constexpr std::uint64_t limit = std::uint64_t{8} << 20;
 
 struct reading {
-  explicit reading(scripted_backend& backend) : reader(backend, json) {}
+  explicit reading(scripted_backend& backend) : reader(backend, json, regions) {}
 
   /// Reads the body in pieces, and straight into tensors if `is_direct`.
   inference_reader::need read(const request_head& head, const std::string& wire, std::size_t piece,
                               bool is_direct = false) {
     body = request_body(head, limit);
-    reader.begin(body, head.json_bytes, limit);
+    reader.begin(body, head.json_bytes, limit, "");
     read_buffer buffer(1000);
     std::size_t sent = 0;
     while (true) {
       const auto next = reader.read(buffer, body);
-      if (next == inference_reader::need::parsing) {
-        reader.parse();
+      if (next == inference_reader::need::work) {
+        reader.work();
         continue;
       }
       if (next == inference_reader::need::nothing || sent == wire.size()) {
@@ -62,6 +62,7 @@ struct reading {
   }
 
   byte_budget json{1 << 20};
+  const region_registry regions{std::make_shared<tenant_registry>()};
   inference_reader reader;
   request_body body{};
   std::unique_ptr<input_memory> inputs{};

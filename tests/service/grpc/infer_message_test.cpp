@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/grpc/infer_message.hpp"
 
+#include "service/grpc/region_messages.hpp"
 #include "service/protocol/datatype.hpp"
 #include "tests/service/grpc/wire_message.hpp"
 #include "tests/support/seed.hpp"
@@ -218,15 +219,82 @@ TEST(infer_message, refuses_contradictions) {
   expect_refused({"256"}, many);
 }
 
+/// The parameters that place a tensor in shared memory, as `tritonclient` sends them.
+std::string place(std::uint32_t field, const std::string& region, std::uint64_t size,
+                  std::uint64_t offset) {
+  return parameter(field, "shared_memory_region", bytes(3, region)) +
+         parameter(field, "shared_memory_byte_size", number(2, size)) +
+         (offset > 0 ? parameter(field, "shared_memory_offset", number(2, offset)) : "");
+}
+
+TEST(infer_message, reads_places_in_shared_memory) {
+  const auto message =
+      parse(request_with(input("x", "UINT8", {3}, place(4, "r", 3, 9)) + input("y", "UINT8", {2}) +
+                         input("z", "INT32", {1}, place(4, "r", 4, 0)) + bytes(7, "ab") +
+                         bytes(6, bytes(1, "u") + place(2, "s", 5, 1)) + bytes(6, bytes(1, "v"))));
+  const auto& inputs = message.request.inputs;
+  ASSERT_TRUE(inputs[0].region);
+  EXPECT_EQ(inputs[0].region->name, "r");
+  EXPECT_EQ(inputs[0].region->offset, 9U);
+  EXPECT_EQ(inputs[0].region->bytes, 3U);
+  EXPECT_FALSE(inputs[0].is_binary);
+  EXPECT_FALSE(inputs[1].region);
+  EXPECT_TRUE(inputs[1].is_binary);
+  ASSERT_TRUE(inputs[2].region);
+  EXPECT_EQ(inputs[2].region->offset, 0U);
+  ASSERT_TRUE(message.request.outputs[0].region);
+  EXPECT_EQ(message.request.outputs[0].region->bytes, 5U);
+  EXPECT_FALSE(message.request.outputs[1].region);
+  EXPECT_TRUE(message.request.wants_binary_outputs);
+  EXPECT_EQ(tensors_of(request_with(input("x", "UINT8", {3}, place(4, "r", 3, 9)) +
+                                    input("y", "UINT8", {2}) + bytes(7, "ab")))[1],
+            "ab");
+  EXPECT_TRUE(parse(request_with(input("x", "UINT8", {3}, place(4, "r", 3, 9))))
+                  .request.wants_binary_outputs);
+  const auto typed = parse(request_with(input("x", "UINT8", {3}, place(4, "r", 3, 9)) +
+                                        input("y", "UINT8", {1}, bytes(5, number(4, 7)))));
+  EXPECT_FALSE(typed.request.wants_binary_outputs);
+}
+
+TEST(infer_message, refuses_places_that_contradict_themselves) {
+  const auto region = parameter(4, "shared_memory_region", bytes(3, "r"));
+  expect_refused({"input \"x\"", "shared_memory_byte_size is missing"},
+                 input("x", "UINT8", {1}, region));
+  expect_refused({"need a shared_memory_region"},
+                 input("x", "UINT8", {1}, parameter(4, "shared_memory_offset", number(2, 0))));
+  expect_refused({"shared_memory_byte_size is 2, but", "need 1 bytes"},
+                 input("x", "UINT8", {1}, place(4, "r", 2, 0)));
+  expect_refused(
+      {"\"shared_memory_byte_size\" must be an integer"},
+      input("x", "UINT8", {1},
+            region + parameter(4, "shared_memory_byte_size", number(2, ~std::uint64_t{0}))));
+  expect_refused({"\"shared_memory_region\" must be a string_param"},
+                 input("x", "UINT8", {1}, parameter(4, "shared_memory_region", number(2, 1))));
+  expect_refused({"contents beside shared_memory_region"},
+                 input("x", "UINT8", {1}, place(4, "r", 1, 0) + bytes(5, number(4, 7))));
+  expect_refused({"has 1 tensors", "has 0 inputs that are not in shared memory"},
+                 input("x", "UINT8", {1}, place(4, "r", 1, 0)) + bytes(7, "a"));
+  expect_refused({"output \"y\"", "shared_memory_byte_size is missing"},
+                 bytes(6, bytes(1, "y") + parameter(2, "shared_memory_region", bytes(3, "r"))));
+}
+
+TEST(region_messages, are_those_of_the_protocol) {
+  const auto text = bytes(1, "r") + bytes(2, "/k") + number(3, 7) + number(4, ~std::uint64_t{0});
+  const wire_reader request{std::as_bytes(std::span(text))};
+  const auto region = read_region_request(request);
+  EXPECT_EQ(region.name, "r");
+  EXPECT_EQ(region.key, "/k");
+  EXPECT_EQ(region.offset, 7U);
+  EXPECT_EQ(region.bytes, ~std::uint64_t{0});
+  EXPECT_EQ(read_region_name(request), "r");
+  EXPECT_EQ(read_region_name(wire_reader()), "");
+  EXPECT_EQ(region_status_message(std::vector{region}), bytes(1, bytes(1, "r") + bytes(2, text)));
+  EXPECT_EQ(region_status_message({}), "");
+}
+
 TEST(infer_message, does_not_serve_some_extensions) {
   constexpr auto status = request_status::unimplemented;
   expect_refused({"BYTES"}, input("x", "BYTES", {1}), status);
-  expect_refused({"shared memory"},
-                 input("x", "UINT8", {1}, parameter(4, "shared_memory_region", bytes(3, "r"))),
-                 status);
-  expect_refused({"shared memory"},
-                 bytes(6, bytes(1, "y") + parameter(2, "shared_memory_region", bytes(3, "r"))),
-                 status);
   expect_refused({"classification"},
                  bytes(6, bytes(1, "y") + parameter(2, "classification", number(2, 3))), status);
 }

@@ -54,6 +54,20 @@ std::string output(const std::string& type, std::int64_t count, const std::strin
 
 const std::string head = bytes(1, "m") + bytes(2, "3") + bytes(3, "7");
 
+TEST(infer_reply, places_outputs_in_shared_memory) {
+  const std::string elements = test::memory_of<float>({1, 2, 3});
+  auto message = request(true);
+  message.request.outputs = {{.name = "y", .region = tensor_region{"r", 9, 100}}};
+  const auto region = test::parameter(4, "shared_memory_region", bytes(3, "r")) +
+                      test::parameter(4, "shared_memory_offset", number(2, 9)) +
+                      test::parameter(4, "shared_memory_byte_size", number(2, 12));
+  EXPECT_EQ(text_of(make_infer_reply(message, result_of(datatype::fp32, elements), any_size)),
+            head + output("FP32", 3, region) + bytes(6, ""));
+  message.request.wants_binary_outputs = false;
+  EXPECT_EQ(text_of(make_infer_reply(message, result_of(datatype::fp32, elements), any_size)),
+            head + output("FP32", 3, region));
+}
+
 TEST(infer_reply, has_raw_outputs) {
   const std::string elements = test::memory_of<float>({1, 2, 3});
   EXPECT_EQ(text_of(make_infer_reply(request(true), result_of(datatype::fp32, elements), any_size)),

@@ -28,6 +28,12 @@ constexpr std::string_view x = R"("name":"x","datatype":"INT32","shape":[1],"dat
   return with_fields(R"("parameters":{)" + std::string(parameters) + '}');
 }
 
+/// Fields of the input x with these parameters.
+[[nodiscard]] std::string shared_x(std::string_view parameters) {
+  return R"("name":"x","shape":[1],"datatype":"INT32","parameters":{)" + std::string(parameters) +
+         '}';
+}
+
 TEST(inference_json, reads_all_fields) {
   const auto request = parse(R"({
     "id": "a\u00e9",
@@ -308,9 +314,36 @@ INSTANTIATE_TEST_SUITE_P(
         refusal{request_with_input(R"("name":"x","data":[1],"data":[1])"), "data occurs twice"},
         refusal{request_with_input(R"("datatype":"INT8","datatype":"INT8")"),
                 "datatype occurs twice"},
-        refusal{request_with_input(R"("parameters":{"shared_memory_region":"r",
-                  "shared_memory_byte_size":4},"name":"x","shape":[1],"datatype":"INT32")"),
-                "input \"x\": shared memory is not supported", status::unimplemented},
+        refusal{request_with_input(shared_x(R"("shared_memory_region":"r")")),
+                "input \"x\": shared_memory_byte_size is missing"},
+        refusal{request_with_input(shared_x(R"("shared_memory_byte_size":4)")),
+                "input \"x\": shared_memory_offset and shared_memory_byte_size need a "
+                "shared_memory_region"},
+        refusal{request_with_input(shared_x(R"("shared_memory_offset":0)")),
+                "need a shared_memory_region"},
+        refusal{request_with_input(
+                    shared_x(R"("shared_memory_region":"r","shared_memory_byte_size":5)")),
+                "input \"x\": shared_memory_byte_size is 5, but shape and datatype need 4 bytes"},
+        refusal{request_with_input(
+                    shared_x(R"("shared_memory_region":"r","shared_memory_byte_size":-4)")),
+                "shared_memory_byte_size must be an integer from 0"},
+        refusal{request_with_input(
+                    shared_x(R"("shared_memory_region":"r","shared_memory_byte_size":"4")")),
+                "shared_memory_byte_size must be an integer from 0"},
+        refusal{request_with_input(shared_x(
+                    R"("shared_memory_region":"r","shared_memory_offset":18446744073709551616)")),
+                "shared_memory_offset must be an integer from 0 to 2^64 - 1"},
+        refusal{request_with_input(shared_x(R"("shared_memory_region":7)")),
+                "shared_memory_region must be a string"},
+        refusal{request_with_input(
+                    shared_x(R"("shared_memory_region":"r","shared_memory_region":"r")")),
+                "shared_memory_region occurs twice"},
+        refusal{request_with_input(shared_x(R"("shared_memory_region":"r",
+                  "shared_memory_byte_size":4,"binary_data_size":4)")),
+                "input \"x\": has shared_memory_region beside data or binary_data_size"},
+        refusal{request_with_input(R"("data":[1],)" + shared_x(R"("shared_memory_region":"r",
+                  "shared_memory_byte_size":4)")),
+                "input \"x\": has shared_memory_region beside data or binary_data_size"},
         refusal{R"({"inputs":[
                   {"name":"x","shape":[4611686018427387904],"datatype":"INT8",
                    "parameters":{"binary_data_size":4611686018427387904}},
@@ -332,7 +365,35 @@ INSTANTIATE_TEST_SUITE_P(
                 "output \"y\": classification is not supported", status::unimplemented},
         refusal{with_fields(
                     R"("outputs":[{"name":"y","parameters":{"shared_memory_region":{"a":1}}}])"),
-                "output \"y\": shared memory is not supported", status::unimplemented}));
+                "output 0: shared_memory_region must be a scalar"},
+        refusal{
+            with_fields(R"("outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}])"),
+            "output \"y\": shared_memory_byte_size is missing"}));
+
+TEST(inference_json, reads_places_in_shared_memory) {
+  const auto request = parse_inference_request(
+      R"({"inputs":[
+        {"name":"x","shape":[1],"datatype":"INT32","parameters":{"shared_memory_region":"r",
+         "shared_memory_byte_size":4,"shared_memory_offset":18446744073709551615}},
+        {"name":"y","shape":[1],"datatype":"INT8","parameters":{"binary_data_size":1}}],
+       "outputs":[
+        {"name":"z","parameters":{"shared_memory_region":"s","shared_memory_byte_size":7,
+         "binary_data":false}},
+        {"name":"w"}]})",
+      1);
+  ASSERT_TRUE(request.inputs[0].region);
+  EXPECT_EQ(request.inputs[0].region->name, "r");
+  EXPECT_EQ(request.inputs[0].region->offset, ~std::uint64_t{0});
+  EXPECT_EQ(request.inputs[0].region->bytes, 4U);
+  EXPECT_FALSE(request.inputs[0].is_in_text());
+  EXPECT_FALSE(request.inputs[1].region);
+  ASSERT_TRUE(request.outputs[0].region);
+  EXPECT_EQ(request.outputs[0].region->name, "s");
+  EXPECT_EQ(request.outputs[0].region->offset, 0U);
+  EXPECT_EQ(request.outputs[0].region->bytes, 7U);
+  EXPECT_FALSE(request.outputs[1].region);
+  EXPECT_EQ(binary_bytes(request), 1U);
+}
 
 TEST(inference_json, cuts_names_and_control_characters_in_messages) {
   expect_refusal([] { return parse(request_with_input(R"("name":"a\n\u0000b")")); },
