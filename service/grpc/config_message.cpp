@@ -98,13 +98,27 @@ void append_config_tensors(std::string& message, std::uint32_t field,
   return text;
 }
 
-/// Appends an entry of a map from texts to messages.
+/// Appends an entry of a map from texts to texts or messages.
 void append_entry(std::string& message, std::uint32_t field, std::string_view key,
                   std::string_view value) {
   std::string entry;
   append_text(entry, 1, key);
   append_bytes(entry, 2, value);
   append_bytes(message, field, entry);
+}
+
+/// `ModelEnsembling`.
+[[nodiscard]] std::string chain_message(const std::vector<config_step>& steps) {
+  std::string text;
+  for (const auto& each : steps) {
+    std::string step;
+    append_text(step, 1, each.model);
+    append_number(step, 2, each.version.value_or(~std::uint64_t{0}));  // -1
+    for (const auto& [tensor, name] : each.inputs) append_entry(step, 3, tensor, name);
+    for (const auto& [tensor, name] : each.outputs) append_entry(step, 4, tensor, name);
+    append_bytes(text, 1, step);
+  }
+  return text;
 }
 
 void append_config_parameter(std::string& message, std::string_view key, std::string_view value) {
@@ -135,7 +149,8 @@ void append_warm_ups(std::string& message, const std::vector<warm_up>& warm_ups)
 std::string config_message(const model_config& config) {
   std::string text;
   append_text(text, 1, config.name);
-  append_text(text, 2, "sluice");
+  const bool is_chain = !config.steps.empty();
+  append_text(text, 2, is_chain ? "ensemble" : "sluice");
   append_bytes(text, 3, policy_message(config.versions));
   append_number(text, 4, static_cast<std::uint64_t>(config.max_batch_size));
   append_config_tensors(text, 5, config.inputs, 4);
@@ -144,10 +159,11 @@ std::string config_message(const model_config& config) {
   append_number(group, 2, static_cast<std::uint64_t>(config.lanes));
   append_bytes(text, 7, group);
   if (config.sequences) append_bytes(text, 13, sequences_message(*config.sequences));
+  if (is_chain) append_bytes(text, 15, chain_message(config.steps));
   append_config_parameter(text, "precision", to_string(config.precision));
   append_config_parameter(text, "required", config.is_required ? "true" : "false");
   append_warm_ups(text, config.warm_ups);
-  append_text(text, 17, "sluice");
+  append_text(text, 17, is_chain ? "" : "sluice");
   std::string message;
   append_bytes(message, 1, text);
   return message;

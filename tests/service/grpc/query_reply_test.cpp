@@ -71,6 +71,23 @@ TEST(config_message, has_every_key) {
             config_with(bytes(2, ""), ""));
 }
 
+TEST(config_message, has_the_steps_of_a_chain) {
+  const auto entry = [](const char* key, const char* value) {
+    return bytes(1, key) + bytes(2, value);
+  };
+  const auto first = bytes(1, "a") + number(2, ~std::uint64_t{0}) + bytes(3, entry("x", "page")) +
+                     bytes(4, entry("y", "line")) + bytes(4, entry("z", "box"));
+  const auto second = bytes(1, "b") + number(2, 7) + bytes(4, entry("y", "text"));
+  const auto message = config_message(
+      {.name = "m",
+       .steps = {
+           {.model = "a", .inputs = {{"x", "page"}}, .outputs = {{"z", "box"}, {"y", "line"}}},
+           {.model = "b", .version = 7, .outputs = {{"y", "text"}}}}});
+  EXPECT_NE(message.find(bytes(15, bytes(1, first) + bytes(1, second))), std::string::npos);
+  EXPECT_NE(message.find(bytes(1, "m") + bytes(2, "ensemble")), std::string::npos);
+  EXPECT_EQ(message.find("sluice"), std::string::npos) << "there is no backend";
+}
+
 TEST(config_message, numbers_the_types) {
   constexpr std::uint64_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14};
   for (std::size_t i = 0; i < std::size(numbers); ++i) {
