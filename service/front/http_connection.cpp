@@ -42,7 +42,7 @@ http_connection::http_connection(client accepted, std::uint64_t number, front_co
       context_(context),
       loop_(loop),
       buffer_(std::max(least_buffer_bytes, context.options.limits.head_bytes)),
-      reader_(context.backend, context.json, *context.options.regions) {}
+      reader_(context.backend, context.json, *context.options.tenants, *context.options.regions) {}
 
 void http_connection::start() {
   loop_.insert(*this);

@@ -193,6 +193,7 @@ void http_connection::submit() {
   auto run = make_run(reader_.request(), route_, deadline_, number_);
   run.tenant = tenant_;
   run.trace = trace_;
+  run.charge = reader_.take_charge();
   auto pending = begin_run();
   try {
     run_number_ = context_.backend.submit(

@@ -5,6 +5,7 @@
 #include "service/protocol/json_elements.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sluice::service {
 namespace {
@@ -85,16 +86,17 @@ void inference_reader::take_direct(std::size_t bytes, request_body& body) noexce
 void inference_reader::work() {
   if (stage_ == stage::regions) return read_regions();
   prepare(json_);
-  charge_.release();
+  text_charge_.release();
   json_ = {};
 }
 
 void inference_reader::reset() noexcept {
   stage_ = stage::json;
-  charge_.release();
+  text_charge_.release();
   json_ = {};
   target_ = {};
   inputs_.reset();
+  charge_.reset();
   regions_ = {};
   tensor_ = 0;
 }
@@ -142,7 +144,7 @@ void inference_reader::grow_text() {
   const std::size_t length = json_.size();
   const auto grown = static_cast<std::size_t>(std::min<std::uint64_t>(
       json_bytes_, std::max<std::uint64_t>(first_text_bytes, std::uint64_t{length} * 2)));
-  if (!charge_.try_grow_to(grown)) {
+  if (!text_charge_.try_grow_to(grown)) {
     throw request_error(request_status::resource_exhausted,
                         "the server is reading too much JSON text");
   }
@@ -158,6 +160,7 @@ void inference_reader::prepare(std::string_view text) {
   std::vector<std::uint64_t> sizes(request_.inputs.size());
   std::transform(request_.inputs.begin(), request_.inputs.end(), sizes.begin(),
                  [](const request_input& input) { return input.bytes; });
+  charge_ = tenants_.charge(tenant_, std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
   inputs_ = backend_.allocate(sizes);
   if (std::any_of(request_.inputs.begin(), request_.inputs.end(),
                   [](const request_input& input) { return input.is_in_text(); })) {

@@ -6,6 +6,7 @@
 #include "service/front/read_buffer.hpp"
 #include "service/front/region_registry.hpp"
 #include "service/front/request_body.hpp"
+#include "service/front/tenant_registry.hpp"
 #include "service/front/tensor_regions.hpp"
 #include "service/protocol/inference_request.hpp"
 
@@ -35,9 +36,9 @@ class inference_reader {
   };
 
   /// `json` limits the text that all readers hold.
-  inference_reader(model_backend& backend, byte_budget& json,
+  inference_reader(model_backend& backend, byte_budget& json, const tenant_registry& tenants,
                    const region_registry& regions) noexcept
-      : backend_(backend), known_regions_(regions), charge_(json) {}
+      : backend_(backend), tenants_(tenants), known_regions_(regions), text_charge_(json) {}
 
   /// Begins a request of the tenant with this body, of which the first `json_bytes` are JSON; all
   /// if it is empty.
@@ -46,7 +47,8 @@ class inference_reader {
              std::uint64_t body_limit, std::string_view tenant);
   /// Reads as much as the input and the body allow. The input and the body agree also after an
   /// exception, if the body is plain.
-  /// @throws request_error what parsing, `tensor_regions` and the backend's `allocate` throw;
+  /// @throws request_error what parsing, `tensor_regions`, `tenant_registry::charge` and the
+  /// backend's `allocate` throw;
   /// `resource_exhausted` if there is too much JSON text of all readers; http_error as
   /// `request_body`
   [[nodiscard]] need read(read_buffer& input, request_body& body);
@@ -64,6 +66,8 @@ class inference_reader {
   [[nodiscard]] const inference_request& request() const noexcept { return request_; }
   /// Its tensors in shared memory.
   [[nodiscard]] const tensor_regions& regions() const noexcept { return regions_; }
+  /// What keeps the request counted among those of its tenant.
+  [[nodiscard]] std::shared_ptr<const void> take_charge() noexcept { return std::move(charge_); }
   /// The memory with the elements of the inputs.
   [[nodiscard]] std::unique_ptr<input_memory> take_inputs() noexcept { return std::move(inputs_); }
   /// Releases what is left of a request that ended early.
@@ -80,8 +84,9 @@ class inference_reader {
   void read_regions();
 
   model_backend& backend_;
+  const tenant_registry& tenants_;
   const region_registry& known_regions_;
-  byte_charge charge_;
+  byte_charge text_charge_;
   stage stage_ = stage::json;
   std::uint64_t json_bytes_ = 0;                 ///< of the text; or the most it may have
   bool is_json_known_ = false;                   ///< whether `json_bytes_` is its length
@@ -92,6 +97,7 @@ class inference_reader {
   std::string tenant_{};
   inference_request request_{};
   tensor_regions regions_{};
+  std::shared_ptr<const void> charge_{};
   std::unique_ptr<input_memory> inputs_{};
   std::size_t tensor_ = 0;  ///< the next input
 };

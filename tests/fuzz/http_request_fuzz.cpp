@@ -142,10 +142,11 @@ reading read_stream(std::string_view stream, std::size_t piece) {
   reading result;
   heap_backend backend;
   byte_budget json(1 << 20);
-  const region_registry regions(std::make_shared<tenant_registry>());
+  const auto tenants = std::make_shared<const tenant_registry>();
+  const region_registry regions(tenants);
   try {
     piecewise_input input(stream, piece);
-    inference_reader reader(backend, json, regions);
+    inference_reader reader(backend, json, *tenants, regions);
     while (true) {
       std::size_t searched = 0;
       std::optional<std::size_t> length;

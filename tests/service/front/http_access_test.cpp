@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -126,6 +127,31 @@ TEST(http_access, reads_no_large_body_of_a_client_without_a_token) {
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->status, 401U);
   EXPECT_EQ(reply->field("Connection"), "close");
+}
+
+TEST(http_access, is_limited_for_each_tenant) {
+  const sluice::test::temporary_folder folder;
+  std::ofstream(folder / "tenants.toml") << "[tenant.alice]\nrequests = 1\n[anonymous]\n"
+                                            "request_bytes = 1\n";
+  const test::token_file tokens;
+  tokens.write("alice infer " + test::sha256_of("alice-token") + "\nanonymous infer -\n");
+  const std::string two_bytes =
+      R"({"inputs":[{"name":"a","datatype":"UINT8","shape":[2],"data":[65,66]}]})";
+  scripted_backend backend(test::hold);
+  http_server server(
+      {.port = 0,
+       .access = tokens.policy(),
+       .tenants = std::make_shared<tenant_registry>((folder / "tenants.toml").string())},
+      backend);
+  raw_client first(server.port()), second(server.port());
+  for (int i = 0; i < 2; ++i) {
+    first.send(post_with("/v2/models/m/infer", infer_body, alice));
+    auto held = backend.take_held();
+    EXPECT_EQ(status_after(second, post_with("/v2/models/m/infer", infer_body, alice)), 429U);
+    EXPECT_EQ(status_after(second, post_with("/v2/models/m/infer", two_bytes, no_token)), 413U);
+    held.done(test::echo_of(held));
+    EXPECT_EQ(first.receive()->status, 200U);
+  }
 }
 
 TEST(http_access, by_the_unix_socket_is_that_of_an_administrator) {

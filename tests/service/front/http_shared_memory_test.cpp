@@ -85,7 +85,7 @@ std::string output(const std::string& name, const std::string& region, std::size
   return R"({"name":")" + name + R"(",)" + place(region, offset, bytes) + "}";
 }
 
-std::string infer(const std::string& inputs, const std::string& outputs) {
+std::string infer_text(const std::string& inputs, const std::string& outputs) {
   return R"({"inputs":[)" + inputs + R"(],"outputs":[)" + outputs + "]}";
 }
 
@@ -114,8 +114,8 @@ TEST(http_shared_memory, has_inputs_and_outputs) {
     object.write(gap, text);
     ASSERT_EQ(client.add("r", object), "200 {}");
     EXPECT_EQ(
-        client.post(infer_path,
-                    infer(input("a", "r", gap, bytes), output("a", "r", gap + bytes, bytes + 1))),
+        client.post(infer_path, infer_text(input("a", "r", gap, bytes),
+                                           output("a", "r", gap + bytes, bytes + 1))),
         R"(200 {"model_name":"m","model_version":"","outputs":[{"name":"a",)"
         R"("datatype":"UINT8","shape":[)" +
             std::to_string(bytes) + R"(],"parameters":{"shared_memory_region":"r",)" +
@@ -137,7 +137,7 @@ TEST(http_shared_memory, is_mixed_with_other_tensors) {
   const shared_object object(10);
   object.write(0, "hello");
   ASSERT_EQ(client.add("r", object), "200 {}");
-  const auto json = infer(
+  const auto json = infer_text(
       R"({"name":"b","datatype":"UINT8","shape":[3],"parameters":{"binary_data_size":3}},)" +
           input("a", "r", 0, 5) + R"(,{"name":"j","datatype":"UINT8","shape":[2],"data":[7,8]})",
       R"({"name":"b","parameters":{"binary_data":true}},{"name":"a","parameters":{"binary_data":)"
@@ -201,7 +201,7 @@ TEST(http_shared_memory, is_off_without_a_permission) {
   const std::string off = R"(shared memory is off: no tenant may use it"})";
   EXPECT_EQ(client.add("r", object), R"(501 {"error":")" + off);
   EXPECT_EQ(client.get("/v2/systemsharedmemory/status"), R"(501 {"error":")" + off);
-  EXPECT_EQ(client.post(infer_path, infer(input("a", "r", 0, 8), "")),
+  EXPECT_EQ(client.post(infer_path, infer_text(input("a", "r", 0, 8), "")),
             R"(501 {"error":"input \"a\": )" + off);
 }
 
@@ -224,7 +224,7 @@ TEST(http_shared_memory, belongs_to_a_tenant) {
   EXPECT_TRUE(nobody.get("/v2/systemsharedmemory/status").starts_with("401 "));
   EXPECT_TRUE(nobody.post("/v2/systemsharedmemory/unregister").starts_with("401 "));
   // A foreign region is as one that is not there.
-  const auto request = infer(input("a", "r", 0, 8), output("a", "r", 0, 8));
+  const auto request = infer_text(input("a", "r", 0, 8), output("a", "r", 0, 8));
   EXPECT_EQ(root.get("/v2/systemsharedmemory/status"), "200 []");
   EXPECT_TRUE(root.get(registration + std::string("r/status")).starts_with("404 "));
   EXPECT_EQ(root.post(registration + std::string("r/unregister")), "200 {}");
@@ -247,17 +247,17 @@ TEST(http_shared_memory, has_room_for_all_outputs_or_none_is_written) {
   object.write(0, "0123456789");
   ASSERT_EQ(client.add("r", object), "200 {}");
   const auto inputs = input("a", "r", 0, 5) + "," + input("b", "r", 5, 5);
-  EXPECT_EQ(client.post(infer_path,
-                        infer(inputs, output("a", "r", 20, 5) + "," + output("b", "r", 30, 4))),
+  EXPECT_EQ(client.post(infer_path, infer_text(inputs, output("a", "r", 20, 5) + "," +
+                                                           output("b", "r", 30, 4))),
             R"(413 {"error":"output \"b\": has 5 bytes, but shared_memory_byte_size is 4"})");
   EXPECT_EQ(object.read(20, 20), std::string(20, '\0'));
-  EXPECT_NE(client.post(infer_path, infer(inputs, output("a", "r", 96, 5)))
+  EXPECT_NE(client.post(infer_path, infer_text(inputs, output("a", "r", 96, 5)))
                 .find("exceed the region, which has 100 bytes"),
             std::string::npos);
-  EXPECT_TRUE(
-      client
-          .post(infer_path, infer(inputs, output("a", "r", 20, 5) + "," + output("b", "r", 30, 5)))
-          .starts_with("200 "));
+  EXPECT_TRUE(client
+                  .post(infer_path,
+                        infer_text(inputs, output("a", "r", 20, 5) + "," + output("b", "r", 30, 5)))
+                  .starts_with("200 "));
   EXPECT_EQ(object.read(20, 15), "01234" + std::string(5, '\0') + "56789");
   backend.wait_until_free();
 }
@@ -268,10 +268,12 @@ TEST(http_shared_memory, is_looked_up_before_memory_is_taken) {
   backend.most_bytes = 100;
   http_server server(options_with(tenants), backend);
   shared_memory_client client(server);
-  EXPECT_TRUE(client.post(infer_path, infer(input("a", "r", 0, 1000), "")).starts_with("400 "));
+  EXPECT_TRUE(
+      client.post(infer_path, infer_text(input("a", "r", 0, 1000), "")).starts_with("400 "));
   const shared_object object(1000);
   ASSERT_EQ(client.add("r", object), "200 {}");
-  EXPECT_TRUE(client.post(infer_path, infer(input("a", "r", 0, 1000), "")).starts_with("429 "));
+  EXPECT_TRUE(
+      client.post(infer_path, infer_text(input("a", "r", 0, 1000), "")).starts_with("429 "));
 }
 
 TEST(http_shared_memory, that_is_truncated_in_flight_is_an_error) {
@@ -282,7 +284,7 @@ TEST(http_shared_memory, that_is_truncated_in_flight_is_an_error) {
   for (const std::size_t bytes : {std::size_t{5000}, std::size_t{1} << 20}) {
     const shared_object object(2 * bytes);
     ASSERT_EQ(client.add("r", object), "200 {}");
-    const auto request = infer(input("a", "r", 0, bytes), output("a", "r", bytes, bytes));
+    const auto request = infer_text(input("a", "r", 0, bytes), output("a", "r", bytes, bytes));
     client.send(infer_path, request);
     auto held = backend.take_held();
     object.resize(bytes + 1);
@@ -312,7 +314,7 @@ TEST(http_shared_memory, that_is_unregistered_in_flight_is_kept) {
   std::optional<shared_object> object(16);
   object->write(0, "12345678");
   ASSERT_EQ(client.add("r", *object), "200 {}");
-  client.send(infer_path, infer(input("a", "r", 0, 8), output("a", "r", 8, 8)));
+  client.send(infer_path, infer_text(input("a", "r", 0, 8), output("a", "r", 8, 8)));
   auto held = backend.take_held();
   ASSERT_EQ(other.post("/v2/systemsharedmemory/unregister"), "200 {}");
   held.done(test::echo_of(held));
@@ -330,7 +332,8 @@ TEST(http_shared_memory, is_let_go_by_clients_that_hang_up) {
   shared_memory_client keeper(server);
   const shared_object object(std::size_t{32} << 20);
   ASSERT_EQ(keeper.add("r", object), "200 {}");
-  const auto request = infer(input("a", "r", 0, object.size()), output("a", "r", 0, object.size()));
+  const auto request =
+      infer_text(input("a", "r", 0, object.size()), output("a", "r", 0, object.size()));
   {
     shared_memory_client client(server);
     client.send(infer_path, request);
@@ -366,8 +369,8 @@ TEST(http_shared_memory, may_be_copied_when_the_server_stops) {
       http_server server(options_with(tenants), backend);
       shared_memory_client client(server);
       ASSERT_EQ(client.add("r", object), "200 {}");
-      client.send(infer_path,
-                  infer(input("a", "r", 0, object.size()), output("a", "r", 0, object.size())));
+      client.send(infer_path, infer_text(input("a", "r", 0, object.size()),
+                                         output("a", "r", 0, object.size())));
       server.stop(std::chrono::milliseconds(round % 2 == 0 ? 0 : 60'000));
       const auto reply = client.receive();
       EXPECT_TRUE(reply.starts_with("200 ") || reply == "nothing") << reply;

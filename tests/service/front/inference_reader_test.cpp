@@ -20,7 +20,7 @@ using test::scripted_backend;
 constexpr std::uint64_t limit = std::uint64_t{8} << 20;
 
 struct reading {
-  explicit reading(scripted_backend& backend) : reader(backend, json, regions) {}
+  explicit reading(scripted_backend& backend) : reader(backend, json, *tenants, regions) {}
 
   /// Reads the body in pieces, and straight into tensors if `is_direct`.
   inference_reader::need read(const request_head& head, const std::string& wire, std::size_t piece,
@@ -62,7 +62,8 @@ struct reading {
   }
 
   byte_budget json{1 << 20};
-  const region_registry regions{std::make_shared<tenant_registry>()};
+  const std::shared_ptr<const tenant_registry> tenants = std::make_shared<tenant_registry>();
+  const region_registry regions{tenants};
   inference_reader reader;
   request_body body{};
   std::unique_ptr<input_memory> inputs{};
