@@ -504,7 +504,8 @@ class request_reader : public json_events<request_reader> {
       refuse("classification is not supported", request_status::unimplemented);
     }
     binary_outputs_.push_back(tensor_.is_binary);
-    request_.outputs.push_back({.name = std::move(*tensor_.name), .region = take_region()});
+    auto region = take_region();
+    request_.outputs.push_back({.name = std::move(*tensor_.name), .region = std::move(region)});
   }
 
   inference_request request_{};

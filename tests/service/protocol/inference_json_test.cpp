@@ -365,7 +365,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "output \"y\": classification is not supported", status::unimplemented},
         refusal{with_fields(
                     R"("outputs":[{"name":"y","parameters":{"shared_memory_region":{"a":1}}}])"),
-                "output 0: shared_memory_region must be a scalar"},
+                R"(output "y": shared_memory_region must be a scalar)"},
         refusal{
             with_fields(R"("outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}])"),
             "output \"y\": shared_memory_byte_size is missing"}));
