@@ -14,7 +14,7 @@ namespace {
 
 std::shared_ptr<awaited_run> awaiting_call::await(std::function<void(run_result)> receive) {
   auto run =
-      std::make_shared<awaited_run>(context_.backend, context_.deliveries, std::move(receive));
+      std::make_shared<awaited_run>(context().backend, context().deliveries, std::move(receive));
   const std::scoped_lock lock(mutex_);
   if (is_cancelled_) throw client_has_hung_up();
   run_ = run;

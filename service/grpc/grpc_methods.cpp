@@ -43,7 +43,9 @@ class query_call final : public unary_call {
       : unary_call(context, call), handler_(handler) {}
 
  private:
-  void answer(wire_reader request) override { finish(to_byte_buffer(handler_(request, context_))); }
+  void answer(wire_reader request) override {
+    finish(to_byte_buffer(handler_(request, context())));
+  }
 
   query_handler handler_;
 };

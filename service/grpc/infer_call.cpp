@@ -22,9 +22,9 @@ infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call,
               .trace = admission.trace()} {}
 
 void infer_call::answer(wire_reader request) {
-  auto submission = read_submission(request, message_, sender_, context_);
+  auto submission = read_submission(request, message_, sender_, context());
   if (!has_long_copy(message_)) return submit(std::move(submission));
-  boost::asio::post(context_.senders, [this, submission = std::move(submission)]() mutable {
+  boost::asio::post(context().senders, [this, submission = std::move(submission)]() mutable {
     copy_and_submit(std::move(submission));
   });
 }
@@ -46,7 +46,7 @@ void infer_call::submit(infer_submission submission) {
 void infer_call::receive(run_result result) noexcept {
   if (is_short(result)) return reply(std::move(result));
   try {
-    boost::asio::post(context_.senders,
+    boost::asio::post(context().senders,
                       [this, result = std::move(result)]() mutable { reply(std::move(result)); });
   } catch (...) {
     finish(error_of(std::current_exception()));
@@ -57,7 +57,7 @@ void infer_call::reply(run_result result) noexcept {
   grpc::ByteBuffer reply;
   try {
     reply = to_byte_buffer(
-        make_infer_reply(message_, std::move(result), context_.options.limits.reply_bytes));
+        make_infer_reply(message_, std::move(result), context().options.limits.reply_bytes));
   } catch (...) {
     return finish(error_of(std::current_exception()));
   }

@@ -8,7 +8,7 @@
 namespace sluice::service {
 
 void region_call::answer(wire_reader request) {
-  auto& regions = *context_.options.regions;
+  auto& regions = *context().options.regions;
   std::string reply;
   switch (action_) {
     case region_action::status:

@@ -88,9 +88,9 @@ void streaming_call::OnDone() {
   waiting_.clear();
 }
 
-void streaming_call::answer(grpc::ByteBuffer message, std::unique_ptr<byte_charge> charge) {
+void streaming_call::answer(const grpc::ByteBuffer& message, std::unique_ptr<byte_charge> charge) {
   const std::scoped_lock lock(mutex_);
-  waiting_.push_back({std::move(message), std::move(charge)});
+  waiting_.push_back({message, std::move(charge)});
   --unanswered_;
   proceed();
 }
@@ -112,9 +112,9 @@ void streaming_call::resume_reading() noexcept {
   proceed();
 }
 
-void streaming_call::send(grpc::ByteBuffer message) {
+void streaming_call::send(const grpc::ByteBuffer& message) {
   const std::scoped_lock lock(mutex_);
-  waiting_.push_back({std::move(message), nullptr});
+  waiting_.push_back({message, nullptr});
   proceed();
 }
 

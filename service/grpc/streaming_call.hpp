@@ -55,14 +55,14 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
 
   /// Answers a request.
   /// @param charge  is kept until the client has taken the message
-  void answer(grpc::ByteBuffer message, std::unique_ptr<byte_charge> charge = nullptr);
+  void answer(const grpc::ByteBuffer& message, std::unique_ptr<byte_charge> charge = nullptr);
   /// Requests will have no answer.
   void drop(std::size_t requests) noexcept;
   /// Reads no further requests until `resume_reading`, which has to follow. `receive` calls it.
   void hold_reading() noexcept;
   void resume_reading() noexcept;
   /// Sends a message that leaves the request unanswered.
-  void send(grpc::ByteBuffer message);
+  void send(const grpc::ByteBuffer& message);
 
  private:
   struct outgoing {

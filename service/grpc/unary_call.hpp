@@ -39,9 +39,10 @@ class unary_call : public grpc::ServerGenericBidiReactor {
   void finish(const request_error& error);
   ///@}
 
-  grpc_context& context_;
+  [[nodiscard]] grpc_context& context() const noexcept { return context_; }
 
  private:
+  grpc_context& context_;
   grpc::CallbackServerContext& call_;
   grpc::ByteBuffer request_{};
   grpc::ByteBuffer reply_{};
