@@ -60,17 +60,17 @@ void worker_supervisor::begin_trial() {
   if (trial_ && !trials_end_) trials_end_ = now + trials_time;
 }
 
-bool worker_supervisor::has_ended(trial& trial) {
-  const auto is_late = clock::now() - trial.begin >= longest_trial;
-  if (trial.is_sent) return is_late || !pending_.worker_of(trial.request.number);
-  trial.is_alone = trial.worker->runs_in_flight == 0;
-  if (!trial.is_alone && !is_late) return false;
-  switch (try_again(trial.request, trial.worker)) {
+bool worker_supervisor::has_ended(trial& isolation) {
+  const auto is_late = clock::now() - isolation.begin >= longest_trial;
+  if (isolation.is_sent) return is_late || !pending_.worker_of(isolation.request.number);
+  isolation.is_alone = isolation.worker->runs_in_flight == 0;
+  if (!isolation.is_alone && !is_late) return false;
+  switch (try_again(isolation.request, isolation.worker)) {
     case attempt::waits:
-      orphans_.push_front(std::move(trial.request));
+      orphans_.push_front(std::move(isolation.request));
       return true;
     case attempt::sent:
-      trial.is_sent = true;
+      isolation.is_sent = true;
       return false;
     case attempt::answered:
       break;

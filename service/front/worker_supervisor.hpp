@@ -179,7 +179,7 @@ class worker_supervisor {
   void unload(const std::vector<std::uint32_t>& handles);
   void retry_orphans();
   void begin_trial();
-  [[nodiscard]] bool has_ended(trial& trial);
+  [[nodiscard]] bool has_ended(trial& isolation);
   void end_trial();
   /// Notes that the worker of the trial has died, with these requests.
   void end_trial_by_death(const std::vector<pending_request>& requests);
