@@ -89,12 +89,13 @@ void worker_supervisor::end_trial() {
   trial_.reset();
 }
 
-void worker_supervisor::end_trial_by_death(const std::vector<pending_request>& requests) {
+void worker_supervisor::end_trial_by_death(const std::vector<pending_request>& requests,
+                                           bool has_failed) {
   auto& request = trial_->request;
-  const bool is_cause =
-      trial_->is_alone && std::any_of(requests.begin(), requests.end(), [&](const auto& each) {
-        return each.number == request.number;
-      });
+  const bool is_cause = has_failed && trial_->is_alone &&
+                        std::any_of(requests.begin(), requests.end(), [&](const auto& each) {
+                          return each.number == request.number;
+                        });
   if (!trial_->is_sent) {
     orphans_.push_front(std::move(request));
   } else if (const auto run = is_cause ? pending_.find(request.number) : std::nullopt) {

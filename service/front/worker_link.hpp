@@ -3,6 +3,7 @@
 
 #include "service/arena/front_channel.hpp"
 #include "service/front/control_socket.hpp"
+#include "service/front/oom_kills.hpp"
 #include "service/front/worker_process.hpp"
 
 #include <atomic>
@@ -33,6 +34,7 @@ struct worker_link {
   control_socket control;
   worker_process process;
   std::chrono::steady_clock::time_point start{};
+  std::uint64_t oom_kills_at_start = count_oom_kills();
   // For the supervisor alone.
   std::optional<std::chrono::steady_clock::time_point> closed{};  ///< when its socket was closed
   bool is_faulty = false;                                         ///< whether it has been killed

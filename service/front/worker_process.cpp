@@ -161,7 +161,10 @@ std::optional<std::string> worker_process::reap() {
   if (::waitid(P_PIDFD, static_cast<id_t>(end_.get()), &info, WEXITED | WNOHANG) != 0) {
     check(errno, "waitid");
   }
-  if (info.si_pid != 0) end_text_ = describe(info);
+  if (info.si_pid != 0) {
+    end_text_ = describe(info);
+    was_killed_ = info.si_code == CLD_KILLED && info.si_status == SIGKILL;
+  }
   return end_text_;
 }
 

@@ -58,11 +58,14 @@ class worker_process {
   /// Frees the process number of an ended process and says how it ended, as in "exited with
   /// status 1" or "killed by signal 9 (Killed)". Nothing while the process runs.
   [[nodiscard]] std::optional<std::string> reap();
+  /// Whether SIGKILL has ended the process, according to `reap`.
+  [[nodiscard]] bool was_killed() const noexcept { return was_killed_; }
 
  private:
   int id_ = -1;
   file_descriptor end_{};
   std::optional<std::string> end_text_{};
+  bool was_killed_ = false;
 };
 
 }  // namespace sluice::service

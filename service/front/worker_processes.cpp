@@ -23,6 +23,13 @@ constexpr std::chrono::seconds check_interval{2};       // between checks of a w
 constexpr std::chrono::seconds longest_opening{60};     // of a device, at least
 constexpr std::chrono::seconds longest_check{10};       // of a worker that counts as well
 
+/// Whether an operator, or a program such as a supervisor, has killed the worker: neither the front
+/// because of a fault or a hang, nor the kernel because memory was short.
+[[nodiscard]] bool was_ended_by_others(const worker_link& worker) noexcept {
+  return worker.process.was_killed() && !worker.is_faulty &&
+         count_oom_kills() == worker.oom_kills_at_start;
+}
+
 }  // namespace
 
 void worker_supervisor::run() noexcept {
@@ -218,7 +225,8 @@ void worker_supervisor::end(worker_place& place) {
   const auto now = clock::now();
   if (now - worker->start > stable_time) place.wait = options_.first_restart;
   place.restart = std::max(place.restart, now);
-  if (trial_ && trial_->worker == worker) end_trial_by_death(requests);
+  if (trial_ && trial_->worker == worker)
+    end_trial_by_death(requests, !was_ended_by_others(*worker));
   std::sort(requests.begin(), requests.end(),
             [](const auto& left, const auto& right) { return left.number < right.number; });
   for (auto& request : requests) {

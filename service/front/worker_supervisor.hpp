@@ -182,7 +182,8 @@ class worker_supervisor {
   [[nodiscard]] bool has_ended(trial& isolation);
   void end_trial();
   /// Notes that the worker of the trial has died, with these requests.
-  void end_trial_by_death(const std::vector<pending_request>& requests);
+  /// @param has_failed  whether it died of itself
+  void end_trial_by_death(const std::vector<pending_request>& requests, bool has_failed);
   /// Sends a request to `target`, or to any worker that takes it.
   [[nodiscard]] attempt try_again(orphan& each, const std::shared_ptr<worker_link>& target);
   void send_held();

@@ -28,7 +28,7 @@ namespace {
 /// file SLUICE_TEST_GATE.
 void obey(std::span<const std::byte> input) {
   if (input.empty()) return;
-  if (input.front() == std::byte{0xde}) (void)::raise(SIGKILL);
+  if (input.front() == std::byte{0xde}) std::_Exit(9);
   if (input.front() == std::byte{0xad}) {
     while (!std::filesystem::exists(std::getenv("SLUICE_TEST_GATE"))) (void)::usleep(1000);
   }

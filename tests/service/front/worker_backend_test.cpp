@@ -216,6 +216,19 @@ TEST_F(worker_backend_test, quarantines_a_request_that_was_cancelled) {
   expect_unavailable(submit(3, harmless), "these shapes");
 }
 
+TEST_F(worker_backend_test, blames_no_request_for_what_others_kill) {
+  auto request = submit(2, gated);
+  for (std::uint64_t restarts = 1; restarts <= 2; ++restarts) {
+    const auto process = worker().process;
+    ASSERT_EQ(::kill(process, SIGKILL), 0);
+    wait_for_restart(restarts);
+    // Until the worker has the request again, alone.
+    wait_until([&] { return restarts == 2 || worker().runs_in_flight == 1; });
+  }
+  expect_unavailable(std::move(request), "while they ran the request");
+  expect_bytes(submit(2, harmless), harmless);
+}
+
 TEST_F(worker_backend_test, answers_what_comes_while_a_request_is_retried) {
   auto first = submit(2, gated);
   ASSERT_EQ(::kill(worker().process, SIGKILL), 0);

@@ -98,6 +98,7 @@ TEST(worker_process, answers_requests_and_ends_with_its_control_socket) {
   { const auto closed = std::move(worker.control); }
   EXPECT_EQ(worker.end(), "exited with status 0");
   EXPECT_EQ(worker.process->reap(), "exited with status 0") << "again";
+  EXPECT_FALSE(worker.process->was_killed());
 }
 
 TEST(worker_process, inherits_what_it_needs_and_nothing_else) {
@@ -163,6 +164,7 @@ TEST(worker_process, that_is_killed_returns_its_requests) {
   EXPECT_FALSE(is_readable(worker.process->end_descriptor()));
   worker.process->kill();
   EXPECT_EQ(worker.end(), "killed by signal 9 (Killed)");
+  EXPECT_TRUE(worker.process->was_killed());
   std::vector<received_reply> replies;
   EXPECT_EQ(worker.channel.receive(replies), 0);
   const auto pending = worker.channel.take_pending();
