@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <ctime>
 #include <exception>
+#include <mutex>
+#include <poll.h>
 #include <unistd.h>
 #include <utility>
 
@@ -16,6 +18,8 @@ namespace sluice::service {
 namespace {
 
 std::atomic<log_format> format_of_log{log_format::text};
+std::mutex output_mutex;
+std::int64_t lost_lines = 0;  // guarded by output_mutex
 
 [[nodiscard]] const char* name_of(log_level level) noexcept {
   switch (level) {
@@ -89,8 +93,18 @@ std::string log_line(log_format format, std::chrono::system_clock::time_point ti
 void write_log(log_level level, std::string_view event,
                std::initializer_list<log_field> fields) noexcept {
   try {
-    const auto line =
-        log_line(format_of_log, std::chrono::system_clock::now(), level, event, fields);
+    // A thread that serves clients does not wait for the reader of the log.
+    const std::lock_guard lock(output_mutex);
+    pollfd output{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&output, 1, 0) == 0) {
+      ++lost_lines;
+      return;
+    }
+    auto line = log_line(format_of_log, std::chrono::system_clock::now(), level, event, fields);
+    if (const auto lost = std::exchange(lost_lines, 0); lost > 0) {
+      line += log_line(format_of_log, std::chrono::system_clock::now(), log_level::warning,
+                       "lines of the log were lost, because nobody read them", {{"lines", lost}});
+    }
     std::string_view rest = line;
     while (!rest.empty()) {
       const auto written = ::write(STDERR_FILENO, rest.data(), rest.size());

@@ -29,7 +29,8 @@ struct log_field {
                                    log_level level, std::string_view event,
                                    std::initializer_list<log_field> fields);
 
-/// Writes an event to standard error, as one line. Any thread may call it.
+/// Writes an event to standard error, as one line. Any thread may call it. Does not wait for a
+/// reader of a pipe: the line is lost if the pipe is full, and a later line states how many were.
 void write_log(log_level level, std::string_view event,
                std::initializer_list<log_field> fields) noexcept;
 /// Sets the format of later lines of `write_log`.

@@ -37,6 +37,9 @@ constexpr std::size_t most_key_bytes = 255;
     case EACCES:
       refuse_region(region, subject_of(region) + " has an object that the service may not read",
                     request_status::permission_denied);
+    case EAGAIN:
+      refuse_region(region, subject_of(region) + " has an object that another process holds now",
+                    request_status::unavailable);
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -64,11 +67,10 @@ constexpr std::size_t most_key_bytes = 255;
   // O_NONBLOCK: a FIFO is refused, not waited for.
   how.flags = static_cast<std::uint64_t>(access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
-  long result = -1;
-  do {
-    result = ::syscall(SYS_openat2, folder.get(), name, &how, sizeof how);
-  } while (result < 0 && (errno == EAGAIN || errno == EINTR));
-  return file_descriptor(static_cast<int>(result));
+  // No loop: EAGAIN also means that a client has a lease of the file, which it gives back when it
+  // wants to.
+  return file_descriptor(
+      static_cast<int>(::syscall(SYS_openat2, folder.get(), name, &how, sizeof how)));
 }
 
 /// Calls `transfer` with an offset until all bytes are there. Returns false at the end of the file.

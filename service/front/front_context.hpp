@@ -21,6 +21,9 @@ struct front_context {
   http_statistics& statistics;
   byte_budget json;
   boost::asio::thread_pool json_threads;
+  /// Copies from and to the shared memory of clients, who can delay it by what they do with the
+  /// file.
+  boost::asio::thread_pool copy_threads{1};
 };
 
 }  // namespace sluice::service

@@ -95,7 +95,8 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void begin_request(const request_head& head);
   [[nodiscard]] bool read_body();
   [[nodiscard]] bool discard_body();
-  void run_aside(state meanwhile, std::function<void()> work, std::function<void()> then);
+  void run_aside(boost::asio::thread_pool& threads, state meanwhile, std::function<void()> work,
+                 std::function<void()> then);
   void finish_aside(const std::exception_ptr& failure, const std::function<void()>& then);
   void submit();
   [[nodiscard]] std::shared_ptr<pending_run> begin_run();

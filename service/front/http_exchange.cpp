@@ -136,6 +136,7 @@ bool http_connection::read_body() {
       return false;
     case inference_reader::need::work:
       run_aside(
+          reader_.regions().input_bytes() > 0 ? context_.copy_threads : context_.json_threads,
           state::parsing, [this] { reader_.work(); }, [this] { enter(state::body); });
       return true;
     case inference_reader::need::nothing:
@@ -154,23 +155,23 @@ bool http_connection::discard_body() {
   return true;
 }
 
-void http_connection::run_aside(state meanwhile, std::function<void()> work,
-                                std::function<void()> then) {
+void http_connection::run_aside(asio::thread_pool& threads, state meanwhile,
+                                std::function<void()> work, std::function<void()> then) {
   enter(meanwhile);
-  asio::post(context_.json_threads, [self = shared_from_this(),
-                                     busy = asio::make_work_guard(stream_.get_executor()),
-                                     work = std::move(work), then = std::move(then)]() mutable {
-    std::exception_ptr failure;
-    try {
-      work();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    const auto executor = busy.get_executor();
-    // The loop holds the connection from now on, so that its thread destroys it.
-    asio::post(executor, [self = std::move(self), then = std::move(then),
-                          failure = std::move(failure)] { self->finish_aside(failure, then); });
-  });
+  asio::post(
+      threads, [self = shared_from_this(), busy = asio::make_work_guard(stream_.get_executor()),
+                work = std::move(work), then = std::move(then)]() mutable {
+        std::exception_ptr failure;
+        try {
+          work();
+        } catch (...) {
+          failure = std::current_exception();
+        }
+        const auto executor = busy.get_executor();
+        // The loop holds the connection from now on, so that its thread destroys it.
+        asio::post(executor, [self = std::move(self), then = std::move(then),
+                              failure = std::move(failure)] { self->finish_aside(failure, then); });
+      });
 }
 
 void http_connection::finish_aside(const std::exception_ptr& failure,
@@ -228,13 +229,15 @@ void http_connection::on_result(std::uint64_t run, run_result result) {
     if (route_.target != endpoint::infer) {
       return reply_with(result.error ? make_error_reply(*result.error) : http_reply{.text = "{}"});
     }
-    if (result.error || (json_output_bytes(request, result) <= most_json_between_reads &&
-                         reader_.regions().output_bytes(result) <= most_copied_between_reads)) {
+    const bool copies = reader_.regions().output_bytes(result) > 0;
+    if (result.error ||
+        (json_output_bytes(request, result) <= most_json_between_reads && !copies)) {
       return reply_with(make_reply(std::move(result)));
     }
     result_ = std::move(result);
     run_aside(
-        state::composing, [this] { reply_ = make_reply(std::move(result_)); },
+        copies ? context_.copy_threads : context_.json_threads, state::composing,
+        [this] { reply_ = make_reply(std::move(result_)); },
         [this] { reply_with(std::move(reply_)); });
   });
 }

@@ -190,6 +190,7 @@ struct http_server::state {
     }
     for (auto& loop : loops) loop.finish();
     context.json_threads.join();
+    context.copy_threads.join();
   }
 
   const http_options options;
@@ -248,6 +249,7 @@ http_counts http_server::counts() const {
   counts.connections = connections();
   counts.json_bytes = json_bytes();
   counts.refused_json = state_->context.json.refusals();
+  counts.refused_tenants = state_->context.options.tenants->refusals();
   return counts;
 }
 

@@ -60,7 +60,7 @@ inference_reader::need inference_reader::read(read_buffer& input, request_body& 
           }
           if (!is_over) return need::bytes;
         }
-        if (regions_.input_bytes() > most_copied_between_reads) {
+        if (regions_.input_bytes() > 0) {
           stage_ = stage::regions;
         } else {
           read_regions();

@@ -61,7 +61,10 @@ void wait_for_end(const sigset_t& signals, const service_options& settings,
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal != SIGHUP) continue;
     if (!settings.token_file.empty()) read_again(*options.access, "tokens");
-    if (!settings.tenant_file.empty()) read_again(*options.tenants, "tenants");
+    if (!settings.tenant_file.empty()) {
+      read_again(*options.tenants, "tenants");
+      options.regions->remove_forbidden();
+    }
     if (options.tls) read_again(*options.tls, "certificates");
   }
 }
@@ -91,6 +94,8 @@ void serve(const service_options& settings) {
   raise_descriptor_limit();
   // Beyond the limit of a file's size, writing to shared memory of a client is then an error.
   (void)std::signal(SIGXFSZ, SIG_IGN);
+  // The reader of the log may go.
+  (void)std::signal(SIGPIPE, SIG_IGN);
 
   set_log_format(settings.log == "json" ? log_format::json : log_format::text);
   const auto http = http_options_of(settings);

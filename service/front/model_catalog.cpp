@@ -47,6 +47,32 @@ constexpr const char* unloaded_problem = "it was unloaded by request";
   return {};
 }
 
+/// Gives inputs the extents that the config states and the model leaves free.
+void narrow(std::vector<tensor_metadata>& inputs, const model_config& config) {
+  const std::size_t first = config.max_batch_size > 0 ? 1 : 0;
+  for (const auto& each : config.inputs) {
+    const auto input = std::find_if(inputs.begin(), inputs.end(),
+                                    [&](const auto& tensor) { return tensor.name == each.name; });
+    for (std::size_t i = 0; i < each.dims.size(); ++i) {
+      auto& extent = input->shape[first + i];
+      if (extent == -1) extent = each.dims[i];
+    }
+  }
+}
+
+/// Why a model has no batch axis, as its config states; empty if it has one.
+[[nodiscard]] std::string batch_problem_of(const model_config& config,
+                                           const std::vector<tensor_metadata>& inputs) {
+  if (config.max_batch_size == 0) return {};
+  for (const auto& input : inputs) {
+    const auto batch = input.shape.empty() ? 0 : input.shape.front();
+    if (batch == -1 || (batch == 1 && config.max_batch_size == 1)) continue;
+    return "max_batch_size is " + std::to_string(config.max_batch_size) +
+           ", but the first extent of the input " + input.name + " is not free";
+  }
+  return {};
+}
+
 /// Tensors of a model as its config has them, without the batch axis.
 [[nodiscard]] std::vector<config_tensor> config_tensors(const std::vector<tensor_metadata>& tensors,
                                                         bool has_batch_axis) {
@@ -72,8 +98,9 @@ constexpr const char* unloaded_problem = "it was unloaded by request";
     }
   }
   const bool has_batch_axis = config.max_batch_size > 0;
-  const auto problem = mismatch_of(config_inputs, inputs, has_batch_axis, "input");
-  return problem.empty() ? mismatch_of(config_outputs, outputs, has_batch_axis, "output") : problem;
+  auto problem = mismatch_of(config_inputs, inputs, has_batch_axis, "input");
+  if (problem.empty()) problem = mismatch_of(config_outputs, outputs, has_batch_axis, "output");
+  return problem.empty() ? batch_problem_of(config, inputs) : problem;
 }
 
 [[noreturn]] void refuse_unknown(std::string_view model, std::string_view version) {
@@ -224,6 +251,7 @@ std::vector<std::uint32_t> model_catalog::note_loaded(std::uint32_t handle,
   auto& content = *state->loading;
   auto problem = mismatch_of(content.config, inputs, outputs);
   if (!problem.empty()) return note_refused(handle, std::move(problem));
+  narrow(inputs, content.config);
   content.input_numbers = number_names(inputs);
   content.output_numbers = number_names(outputs);
   content.inputs = std::move(inputs);
@@ -280,10 +308,12 @@ std::vector<std::shared_ptr<loaded_version>> model_catalog::wanted() const {
   return contents;
 }
 
-bool model_catalog::wants(std::uint32_t handle) const {
+std::shared_ptr<const loaded_version> model_catalog::content_of(std::uint32_t handle) const {
   const auto contents = wanted();
-  return std::any_of(contents.begin(), contents.end(),
-                     [handle](const auto& content) { return content->handle == handle; });
+  const auto found = std::find_if(contents.begin(), contents.end(), [handle](const auto& content) {
+    return content->handle == handle;
+  });
+  return found == contents.end() ? nullptr : *found;
 }
 
 std::shared_ptr<const loaded_version> model_catalog::find(std::string_view name,

@@ -78,8 +78,10 @@ class model_catalog {
   [[nodiscard]] std::vector<std::shared_ptr<loaded_version>> served() const;
   [[nodiscard]] std::vector<std::shared_ptr<loaded_version>> loading() const;
   ///@}
+  /// The one with this handle, or null.
+  [[nodiscard]] std::shared_ptr<const loaded_version> content_of(std::uint32_t handle) const;
   /// Whether a content is one of them.
-  [[nodiscard]] bool wants(std::uint32_t handle) const;
+  [[nodiscard]] bool wants(std::uint32_t handle) const { return content_of(handle) != nullptr; }
 
   /// The content that is served.
   /// @param version  empty: the highest that is served

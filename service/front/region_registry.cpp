@@ -4,7 +4,10 @@
 #include "service/protocol/quoted_name.hpp"
 #include "service/protocol/request_error.hpp"
 
+#include <sys/resource.h>
+
 #include <optional>
+#include <utility>
 
 namespace sluice::service {
 namespace {
@@ -21,7 +24,23 @@ constexpr std::size_t most_name_bytes = 256;
   return permission && key.starts_with(permission->key_prefix);
 }
 
+[[nodiscard]] bool is_permitted(const std::optional<shared_memory_permission>& permission,
+                                const client_region& region) noexcept {
+  return permits(permission, region.description().key) && permission->owner == region.owner();
+}
+
+/// A quarter of the descriptors that the process may have: each region has one, and so has each
+/// connection, and a worker has several.
+[[nodiscard]] std::size_t most_regions_of_all() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 256;
+  return static_cast<std::size_t>(limit.rlim_cur / 4);
+}
+
 }  // namespace
+
+region_registry::region_registry(std::shared_ptr<const tenant_registry> tenants)
+    : tenants_(std::move(tenants)), most_regions_(most_regions_of_all()) {}
 
 void region_registry::require_enabled() const {
   if (is_enabled()) return;
@@ -55,6 +74,10 @@ void region_registry::add(std::string_view tenant, region_description descriptio
     refuse_name(name, "the name is registered already; unregister it first",
                 request_status::invalid_argument);
   }
+  if (count_ >= most_regions_) {
+    refuse_name(name, "the server has " + std::to_string(count_) + " regions of all clients",
+                request_status::resource_exhausted);
+  }
   if (regions.by_name.size() >= permission->regions) {
     refuse_name(name,
                 "the client has " + std::to_string(regions.by_name.size()) +
@@ -62,13 +85,29 @@ void region_registry::add(std::string_view tenant, region_description descriptio
                 request_status::resource_exhausted);
   }
   if (regions.bytes >= permission->bytes || bytes > permission->bytes - regions.bytes) {
-    refuse_name(name,
-                "the regions of the client would have more than " +
-                    std::to_string(permission->bytes) + " bytes",
-                request_status::resource_exhausted);
+    refuse_name(
+        name,
+        "the regions of the client would have more than " + std::to_string(permission->bytes) +
+            " bytes",
+        bytes > permission->bytes ? request_status::too_large : request_status::resource_exhausted);
   }
   regions.by_name.emplace(name, region);
   regions.bytes += bytes;
+  ++count_;
+}
+
+void region_registry::remove_forbidden() {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [tenant, regions] : regions_) {
+    const auto settings = tenants_->find(tenant);
+    count_ -= std::erase_if(regions.by_name, [&, &all = regions](const auto& each) {
+      const auto& region = *each.second;
+      if (is_permitted(settings->shared_memory, region)) return false;
+      all.bytes -= region.description().bytes;
+      return true;
+    });
+  }
+  std::erase_if(regions_, [](const auto& each) { return each.second.by_name.empty(); });
 }
 
 void region_registry::remove(std::string_view tenant, std::string_view name) {
@@ -76,6 +115,7 @@ void region_registry::remove(std::string_view tenant, std::string_view name) {
   const auto found = regions_.find(tenant);
   if (found == regions_.end()) return;
   if (name.empty()) {
+    count_ -= found->second.by_name.size();
     regions_.erase(found);
     return;
   }
@@ -84,6 +124,7 @@ void region_registry::remove(std::string_view tenant, std::string_view name) {
   if (region == regions.by_name.end()) return;
   regions.bytes -= region->second->description().bytes;
   regions.by_name.erase(region);
+  --count_;
 }
 
 std::vector<region_description> region_registry::list(std::string_view tenant,
@@ -114,8 +155,7 @@ std::shared_ptr<const client_region> region_registry::find(std::string_view tena
   }();
   if (!region) refuse_name(name, "it is not registered", request_status::not_found);
   const auto settings = tenants_->find(tenant);
-  const auto& permission = settings->shared_memory;
-  if (!permits(permission, region->description().key) || permission->owner != region->owner()) {
+  if (!is_permitted(settings->shared_memory, *region)) {
     refuse_name(name, "the client may not use it any more", request_status::permission_denied);
   }
   return region;

@@ -153,8 +153,10 @@ worker_supervisor::attempt worker_supervisor::try_again(
 }
 
 void worker_supervisor::answer(std::uint64_t number, const request_error& failure) {
-  const auto run = pending_.take(number);
-  if (run && run->done) run->done({.error = failure});
+  auto run = pending_.take(number);
+  if (!run || !run->done) return;
+  run->charge.reset();
+  run->done({.error = failure});
 }
 
 void worker_supervisor::send_held() {

@@ -30,6 +30,8 @@ class tenant_registry {
   /// @throws request_error as `tenant_usage::charge`
   [[nodiscard]] std::shared_ptr<const void> charge(std::string_view tenant,
                                                    std::uint64_t bytes) const;
+  /// How many requests `charge` has refused.
+  [[nodiscard]] std::uint64_t refusals() const noexcept { return usage_->refusals(); }
   /// Whether some tenant may use shared memory now.
   [[nodiscard]] bool permits_shared_memory() const { return table()->permits_shared_memory(); }
 

@@ -29,7 +29,9 @@ class tenant_usage::charged_request {
   /// Needs the mutex.
   void count(const tenant_limits& limits) {
     auto& amounts = usage_->tenants_[tenant_];
-    if (amounts.requests >= limits.requests) {
+    const bool has_many = amounts.requests >= limits.requests;
+    if (has_many || amounts.bytes > limits.request_bytes - bytes_) ++usage_->refusals_;
+    if (has_many) {
       refuse(request_status::resource_exhausted, tenant_,
              std::to_string(limits.requests) + " requests in flight");
     }
@@ -52,6 +54,7 @@ class tenant_usage::charged_request {
 std::shared_ptr<const void> tenant_usage::charge(std::string_view tenant,
                                                  const tenant_limits& limits, std::uint64_t bytes) {
   if (bytes > limits.request_bytes) {
+    ++refusals_;
     refuse(request_status::too_large, tenant,
            std::to_string(limits.request_bytes) + " bytes of inputs");
   }

@@ -3,6 +3,7 @@
 
 #include "service/front/tenant_settings.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,6 +23,8 @@ class tenant_usage : public std::enable_shared_from_this<tenant_usage> {
   [[nodiscard]] std::shared_ptr<const void> charge(std::string_view tenant,
                                                    const tenant_limits& limits,
                                                    std::uint64_t bytes);
+  /// How many requests were refused.
+  [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
 
  private:
   struct amounts {
@@ -32,6 +35,7 @@ class tenant_usage : public std::enable_shared_from_this<tenant_usage> {
 
   void release(const std::string& tenant, std::uint64_t bytes) noexcept;
 
+  std::atomic<std::uint64_t> refusals_{0};
   std::mutex mutex_{};
   std::map<std::string, amounts, std::less<>> tenants_{};  ///< guarded by mutex_
 };

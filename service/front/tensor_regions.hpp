@@ -14,11 +14,9 @@
 
 namespace sluice::service {
 
-/// More bytes are copied from or to shared memory on a thread of their own, not between reads and
-/// writes. A copy of that many takes about as long as handing it to another thread.
-inline constexpr std::uint64_t most_copied_between_reads = std::uint64_t{256} << 10;
-
 /// The tensors of a request that are in shared memory. It keeps their regions open.
+///
+/// Copies belong on a thread that serves no other clients: the owner of the file can delay them.
 class tensor_regions {
  public:
   /// Of a request without such tensors.

@@ -44,6 +44,7 @@ constexpr std::array refused{SYS_execve,
                              SYS_mkdirat,
                              SYS_mknodat,
                              SYS_truncate,
+                             SYS_ftruncate,
                              SYS_mount,
                              SYS_umount2,
                              SYS_pivot_root,
@@ -197,6 +198,7 @@ bool restrict_thread() noexcept {
 #ifdef SYS_open
     program.refuse_bits(SYS_open, 1, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC);
 #endif
+    program.refuse_bits(SYS_socket, 1, SOCK_DGRAM);
     program.refuse_other_values(SYS_socket, 0, {AF_INET, AF_INET6, AF_UNIX});
     return program.install();
   } catch (...) {

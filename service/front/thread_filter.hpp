@@ -8,8 +8,9 @@ namespace sluice::service {
 ///
 ///     execve, fork, a new process, ptrace, kill          no other program, no other process
 ///     mmap and mprotect with PROT_EXEC                   no new machine code
-///     connect, sockets that are neither IP nor Unix      no way out
-///     open for writing, rename, link, chmod, mount       no changed files
+///     connect, sockets other than TCP and Unix           no way out
+///     open for writing, rename, link, chmod, mount       fewer changed files; openat2, unlink and
+///                                                        fchmod stay, which servers need
 ///     setuid, unshare, bpf, io_uring, keyctl and others  no more rights, fewer ways into the
 ///     kernel
 ///

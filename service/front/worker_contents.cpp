@@ -164,22 +164,33 @@ void worker_supervisor::serve_loaded() {
       const auto ended = catalog_.note_loaded(handle, std::move(declared.mapped().inputs),
                                               std::move(declared.mapped().outputs));
       unloads.insert(unloads.end(), ended.begin(), ended.end());
-      const bool is_served = catalog_.wants(handle);
-      write_log(
-          is_served ? log_level::info : log_level::error,
-          is_served ? "model is served" : "model is not what its config states",
-          {{"model", content->model}, {"version", static_cast<std::int64_t>(content->version)}});
+      const auto version = static_cast<std::int64_t>(content->version);
+      if (catalog_.wants(handle)) {
+        write_log(log_level::info, "model is served",
+                  {{"model", content->model}, {"version", version}});
+      } else {
+        write_log(log_level::error, "model cannot be loaded",
+                  {{"model", content->model},
+                   {"version", version},
+                   {"problem", catalog_.load_problem(content->model).value_or("")}});
+      }
     }
   }
   unload(unloads);
 }
 
 void worker_supervisor::refuse(std::uint32_t handle, std::string problem) {
-  write_log(log_level::error, "model cannot be loaded", {{"problem", problem}});
-  const auto unloads = [&] {
+  std::vector<std::uint32_t> unloads;
+  {
     const std::lock_guard lock(mutex_);
-    return catalog_.note_refused(handle, std::move(problem));
-  }();
+    if (const auto content = catalog_.content_of(handle)) {
+      write_log(log_level::error, "model cannot be loaded",
+                {{"model", content->model},
+                 {"version", static_cast<std::int64_t>(content->version)},
+                 {"problem", problem}});
+    }
+    unloads = catalog_.note_refused(handle, std::move(problem));
+  }
   unload(unloads);
 }
 

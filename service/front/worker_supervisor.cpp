@@ -22,6 +22,23 @@ namespace {
                       "the model has no " + std::string(kind) + " \"" + name + "\"");
 }
 
+[[nodiscard]] std::string text_of(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const auto extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+/// Checks the shape of an input against that of the metadata, where -1 stands for any extent.
+void check_shape(const run_tensor& input, const std::vector<std::int64_t>& declared) {
+  if (std::equal(input.shape.begin(), input.shape.end(), declared.begin(), declared.end(),
+                 [](auto extent, auto expected) { return expected == -1 || extent == expected; })) {
+    return;
+  }
+  throw request_error(request_status::invalid_argument, input.name + ": has the shape " +
+                                                            text_of(input.shape) +
+                                                            ", but must have " + text_of(declared));
+}
+
 [[nodiscard]] std::uint64_t nanoseconds_of(std::chrono::steady_clock::time_point time) noexcept {
   const auto count =
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -135,8 +152,7 @@ std::unique_ptr<input_memory> worker_supervisor::allocate(std::span<const std::u
 
 worker_run worker_supervisor::make_run(const run_request& request,
                                        std::shared_ptr<const loaded_version> content) {
-  worker_run run{
-      .content = std::move(content), .deadline = request.deadline, .charge = request.charge};
+  worker_run run{.content = std::move(content), .deadline = request.deadline};
   if (request.content != 0 && request.content != run.content->handle) {
     throw request_error(request_status::aborted, "the version of the model has been replaced");
   }
@@ -153,9 +169,9 @@ worker_run worker_supervisor::make_run(const run_request& request,
                           input.name + ": the batch of " + std::to_string(input.shape.front()) +
                               " exceeds the max_batch_size of " + std::to_string(most));
     }
-    message.inputs.push_back({.number = number_of(run.content->input_numbers, input.name, "input"),
-                              .type = input.type,
-                              .shape = input.shape});
+    const auto number = number_of(run.content->input_numbers, input.name, "input");
+    check_shape(input, run.content->inputs[number].shape);
+    message.inputs.push_back({.number = number, .type = input.type, .shape = input.shape});
   }
   for (const auto& output : request.outputs) {
     run.outputs.push_back(number_of(run.content->output_numbers, output, "output"));
@@ -189,6 +205,7 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
                           "refused for some minutes");
     }
     run.done = done;
+    run.charge = std::move(request.charge);
     const auto note = [&] {
       const auto deadline = run.deadline;
       run.worker = memory.worker;
@@ -212,8 +229,10 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
     return number;
   } catch (const request_error& failure) {
     if (failure.status() == request_status::resource_exhausted) above_in_flight_.Increment();
+    request.charge.reset();
     fail(number, done, failure);
   } catch (const std::exception& failure) {
+    request.charge.reset();
     fail(number, done, request_error(request_status::internal, failure.what()));
   }
   return number;
@@ -222,7 +241,9 @@ std::uint64_t worker_supervisor::submit(run_request&& request, std::unique_ptr<i
 void worker_supervisor::fail(std::uint64_t number, const std::function<void(run_result)>& done,
                              const request_error& failure) {
   // It may have been noted and then cancelled.
-  const auto run = pending_.take(number);
+  auto run = pending_.take(number);
+  // The answer may be followed by the next request.
+  if (run) run->charge.reset();
   if (!run || run->done) done({.error = failure});
 }
 

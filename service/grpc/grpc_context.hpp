@@ -26,6 +26,9 @@ struct grpc_context {
   std::shared_ptr<delivery_count> deliveries = std::make_shared<delivery_count>();
   /// Makes long replies, because the threads of the backend must not.
   boost::asio::thread_pool senders{1};
+  /// Copies from and to the shared memory of clients, who can delay it by what they do with the
+  /// file.
+  boost::asio::thread_pool copy_threads{1};
 };
 
 }  // namespace sluice::service

@@ -121,6 +121,7 @@ struct grpc_front::state final : grpc::CallbackGenericService {
     health.join();
     context.calls.drain();
     server->Shutdown(deadline);
+    context.copy_threads.join();
     context.senders.join();
     context.deliveries->wait_until_none();
   }

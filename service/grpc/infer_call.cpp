@@ -23,8 +23,8 @@ infer_call::infer_call(grpc_context& context, grpc::CallbackServerContext& call,
 
 void infer_call::answer(wire_reader request) {
   auto submission = read_submission(request, message_, sender_, context());
-  if (!has_long_copy(message_)) return submit(std::move(submission));
-  boost::asio::post(context().senders, [this, submission = std::move(submission)]() mutable {
+  if (message_.regions.input_bytes() == 0) return submit(std::move(submission));
+  boost::asio::post(context().copy_threads, [this, submission = std::move(submission)]() mutable {
     copy_and_submit(std::move(submission));
   });
 }
@@ -44,9 +44,10 @@ void infer_call::submit(infer_submission submission) {
 }
 
 void infer_call::receive(run_result result) noexcept {
-  if (is_short(result)) return reply(std::move(result));
+  auto* const threads = reply_threads(context(), message_, result);
+  if (threads == nullptr) return reply(std::move(result));
   try {
-    boost::asio::post(context().senders,
+    boost::asio::post(*threads,
                       [this, result = std::move(result)]() mutable { reply(std::move(result)); });
   } catch (...) {
     finish(error_of(std::current_exception()));

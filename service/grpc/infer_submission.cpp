@@ -15,6 +15,14 @@ namespace {
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
+constexpr std::size_t most_bytes_of_short_reply = std::size_t{64} << 10U;
+
+[[nodiscard]] bool is_short(const run_result& result) noexcept {
+  std::size_t bytes = 0;
+  for (const auto& output : result.outputs) bytes += output.bytes.size();
+  return bytes <= most_bytes_of_short_reply;
+}
+
 // A later deadline is none. It keeps sums of times in range.
 constexpr std::chrono::hours longest_wait{24 * 365};
 
@@ -41,7 +49,6 @@ infer_submission read_submission(wire_reader bytes, infer_message& message,
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i] = inputs->tensor(i);
   read_tensors(message, tensors);
   message.elements.clear();
-  if (!has_long_copy(message)) message.regions.read_inputs(*inputs);
   if (deadline && steady_clock::now() > *deadline) {
     throw request_error(request_status::deadline_exceeded,
                         "the deadline passed before the request was there");
@@ -49,8 +56,10 @@ infer_submission read_submission(wire_reader bytes, infer_message& message,
   return {.run = std::move(run), .inputs = std::move(inputs)};
 }
 
-bool has_long_copy(const infer_message& message) noexcept {
-  return message.regions.input_bytes() > most_copied_between_reads;
+boost::asio::thread_pool* reply_threads(grpc_context& context, const infer_message& message,
+                                        const run_result& result) {
+  if (message.regions.output_bytes(result) > 0) return &context.copy_threads;
+  return is_short(result) ? nullptr : &context.senders;
 }
 
 std::optional<steady_clock::time_point> call_deadline(system_clock::time_point deadline) {
@@ -58,12 +67,6 @@ std::optional<steady_clock::time_point> call_deadline(system_clock::time_point d
   if (deadline > now + longest_wait) return std::nullopt;
   const auto left = std::max(deadline - now, system_clock::duration(0));
   return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(left);
-}
-
-bool is_short(const run_result& result) noexcept {
-  std::size_t bytes = 0;
-  for (const auto& output : result.outputs) bytes += output.bytes.size();
-  return bytes <= most_bytes_of_short_reply;
 }
 
 }  // namespace sluice::service

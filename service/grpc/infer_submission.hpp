@@ -6,6 +6,8 @@
 #include "service/grpc/infer_message.hpp"
 #include "service/protocol/trace_context.hpp"
 
+#include <boost/asio/thread_pool.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,23 +32,22 @@ struct request_sender {
 };
 
 /// Reads a request over `message`, whose elements are read to the memory of the backend and are
-/// gone afterwards. If `has_long_copy(message)`, the inputs in shared memory are still to be read,
-/// on a thread of their own.
-/// @throws request_error as `parse_infer_message`, `read_tensors`, `tensor_regions`,
+/// gone afterwards. Inputs in shared memory are still to be read, by `message.regions`.
+/// @throws request_error as `parse_infer_message`, `tensor_regions`, `read_tensors`,
 /// `tenant_registry::charge` and the backend's `allocate`; `deadline_exceeded` if the deadline has
 /// passed
 [[nodiscard]] infer_submission read_submission(wire_reader bytes, infer_message& message,
                                                const request_sender& sender,
                                                const grpc_context& context);
-/// Whether the inputs in shared memory are larger than what is copied at once.
-[[nodiscard]] bool has_long_copy(const infer_message& message) noexcept;
 
 /// The deadline of a call, which gRPC states by the system's clock.
 [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> call_deadline(
     std::chrono::system_clock::time_point deadline);
 
-/// The bytes of results, from which on a reply is made on a thread of its own.
-inline constexpr std::size_t most_bytes_of_short_reply = std::size_t{64} << 10U;
-[[nodiscard]] bool is_short(const run_result& result) noexcept;
+/// The threads that make a reply of more than 64 KiB, or copy results to shared memory; null: the
+/// thread that has the result makes the reply.
+[[nodiscard]] boost::asio::thread_pool* reply_threads(grpc_context& context,
+                                                      const infer_message& message,
+                                                      const run_result& result);
 
 }  // namespace sluice::service

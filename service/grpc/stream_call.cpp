@@ -28,12 +28,12 @@ void stream_call::receive(wire_reader bytes) {
   const auto message = std::make_shared<infer_message>();
   try {
     auto submission = read_submission(bytes, *message, sender, context_);
-    if (!has_long_copy(*message)) return submit(std::move(submission), message);
+    if (message->regions.input_bytes() == 0) return submit(std::move(submission), message);
     auto self = std::static_pointer_cast<stream_call>(shared_from_this());
     // The requests of a stream are submitted in their order.
     hold_reading();
-    boost::asio::post(context_.senders, [self = std::move(self), message,
-                                         submission = std::move(submission)]() mutable {
+    boost::asio::post(context_.copy_threads, [self = std::move(self), message,
+                                              submission = std::move(submission)]() mutable {
       self->copy_and_submit(std::move(submission), message);
     });
   } catch (...) {
@@ -97,10 +97,11 @@ void stream_call::receive_result(std::uint64_t run, const infer_message& message
     const std::scoped_lock lock(mutex_);
     runs_.erase(run);
   }
-  if (is_short(result)) return reply(message, std::move(result));
+  auto* const threads = reply_threads(context_, message, result);
+  if (threads == nullptr) return reply(message, std::move(result));
   try {
     auto self = std::static_pointer_cast<stream_call>(shared_from_this());
-    boost::asio::post(context_.senders,
+    boost::asio::post(*threads,
                       [self = std::move(self), message, result = std::move(result)]() mutable {
                         self->reply(message, std::move(result));
                       });

@@ -26,7 +26,8 @@ struct http_counts {
   std::uint64_t refused_origins = 0;
   std::uint64_t refused_connections = 0;
   std::uint64_t refused_json = 0;
-  std::uint64_t json_bytes = 0;  ///< that are being read or parsed
+  std::uint64_t refused_tenants = 0;  ///< over gRPC, too
+  std::uint64_t json_bytes = 0;       ///< that are being read or parsed
   prometheus::ClientMetric::Histogram request_seconds{};
 };
 

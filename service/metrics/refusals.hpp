@@ -16,7 +16,7 @@ struct refusals {
 };
 
 /// The refusals by reason.
-[[nodiscard]] inline std::array<refusals, 8> refusals_of(const backend_status& backend,
+[[nodiscard]] inline std::array<refusals, 9> refusals_of(const backend_status& backend,
                                                          const http_counts& http) {
   return {{{"connections", http.refused_connections},
            {"foreign_origin", http.refused_origins},
@@ -24,6 +24,7 @@ struct refusals {
            {"input_memory", backend.refused_memory},
            {"in_flight", backend.refused_in_flight},
            {"no_worker", backend.refused_without_worker},
+           {"tenant_limit", http.refused_tenants},
            {"quarantine", backend.refused_quarantine},
            {"too_large", backend.refused_size}}};
 }

@@ -7,9 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <fcntl.h>
 #include <random>
 #include <string>
+#include <unistd.h>
 
 namespace sluice::service {
 namespace {
@@ -69,6 +73,30 @@ TEST(log, cannot_be_forged) {
     ASSERT_EQ(parsed.at("model"),
               json::parse(json(name).dump(-1, ' ', false, json::error_handler_t::replace)));
   }
+}
+
+TEST(log, does_not_wait_for_a_reader) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const int former = ::dup(STDERR_FILENO);
+  ASSERT_EQ(::dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+  const std::string page(4096, 'x');
+  while (::write(ends[1], page.data(), page.size()) > 0) {
+  }
+  // A write would wait from now on.
+  (void)::fcntl(ends[1], F_SETFL, 0);
+  for (int i = 0; i < 3; ++i) write_log(log_level::info, "lost", {});
+  std::string text(std::size_t{1} << 20, ' ');
+  while (::read(ends[0], text.data(), text.size()) > 0) {
+  }
+  write_log(log_level::info, "kept", {});
+  const auto bytes = ::read(ends[0], text.data(), text.size());
+  (void)::dup2(former, STDERR_FILENO);
+  for (const int descriptor : {former, ends[0], ends[1]}) (void)::close(descriptor);
+  ASSERT_GT(bytes, 0);
+  EXPECT_EQ(text.substr(0, static_cast<std::size_t>(bytes)),
+            "sluiced: kept\n"
+            "sluiced: lines of the log were lost, because nobody read them, lines=3\n");
 }
 
 }  // namespace

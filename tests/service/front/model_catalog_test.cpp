@@ -246,6 +246,31 @@ TEST(model_catalog, states_the_config_of_a_content) {
   EXPECT_TRUE(config.outputs.at(0).dims.empty());
 }
 
+TEST(model_catalog, holds_a_model_to_its_config) {
+  const auto load = [](std::int64_t most, const std::vector<std::int64_t>& dims,
+                       const std::vector<std::int64_t>& shape) {
+    auto news = news_of("m", 1, true, false);
+    auto index = std::make_shared<model_index>(*news.index);
+    auto& config = *index->models["m"].config;
+    config.max_batch_size = most;
+    if (!dims.empty()) config.inputs = {{.name = "x", .dims = dims}};
+    news.index = index;
+    model_catalog catalog;
+    const auto content = catalog.apply(news).loads.at(0);
+    (void)catalog.note_loaded(content->handle, {{.name = "x", .shape = shape}}, {});
+    return catalog.load_problem("m") == "" ? catalog.describe("m", "").inputs.at(0).shape
+                                           : std::vector<std::int64_t>{};
+  };
+  using shape = std::vector<std::int64_t>;
+  EXPECT_EQ(load(0, {}, {-1, 3}), (shape{-1, 3}));
+  EXPECT_EQ(load(0, {4, -1}, {-1, 3}), (shape{4, 3}));
+  EXPECT_EQ(load(8, {4, 5}, {-1, -1, 5}), (shape{-1, 4, 5}));
+  EXPECT_EQ(load(1, {3}, {1, 3}), (shape{1, 3}));
+  EXPECT_EQ(load(0, {4, 4}, {-1, 3}), shape{});
+  EXPECT_EQ(load(8, {}, {2, 3}), shape{}) << "the batch is not free";
+  EXPECT_EQ(load(8, {}, {}), shape{}) << "there is no batch";
+}
+
 TEST(model_catalog, loads_a_chain_from_the_files_of_its_steps) {
   auto news = news_of("m", 1, true, false);
   auto index = std::make_shared<model_index>(*news.index);

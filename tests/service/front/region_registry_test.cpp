@@ -178,7 +178,7 @@ TEST(region_registry, limits_regions_and_their_bytes) {
   const auto registry = tenants.registry();
   region_registry regions(registry);
   const shared_object object(2000);
-  EXPECT_TRUE(has(add(regions, "a", object.key(), 1001), "429"));
+  EXPECT_TRUE(has(add(regions, "a", object.key(), 1001), "413"));
   EXPECT_EQ(add(regions, "a", object.key(), 600), "ok");
   EXPECT_TRUE(has(add(regions, "b", object.key(), 401), "would have more than 1000 bytes"));
   EXPECT_EQ(add(regions, "b", object.key(), 400), "ok");
@@ -195,6 +195,62 @@ TEST(region_registry, limits_regions_and_their_bytes) {
   EXPECT_TRUE(has(add(regions, "d", object.key(), 1), "429"));
   regions.remove("alice", "");
   EXPECT_EQ(add(regions, "d", object.key(), 10), "ok");
+}
+
+TEST(region_registry, limits_the_regions_of_all_tenants) {
+  const tenant_file tenants;
+  tenants.write("[tenant.alice]\n" + tenant_file::permission() + "shared_memory_regions = 10000\n" +
+                "[tenant.bob]\n" + tenant_file::permission());
+  rlimit former{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &former), 0);
+  rlimit small = former;
+  small.rlim_cur = 240;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  const auto regions = tenants.regions();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &former), 0);
+  const shared_object object(8);
+  for (int i = 0; i < 60; ++i) EXPECT_EQ(add(*regions, std::to_string(i), object.key()), "ok");
+  EXPECT_TRUE(has(add(*regions, "b", object.key(), 8, 0, "bob"), "429"));
+  regions->remove("alice", "7");
+  EXPECT_EQ(add(*regions, "b", object.key(), 8, 0, "bob"), "ok");
+  EXPECT_TRUE(has(add(*regions, "c", object.key(), 8, 0, "bob"), "429"));
+  regions->remove("alice", "");
+  EXPECT_EQ(add(*regions, "c", object.key(), 8, 0, "bob"), "ok");
+}
+
+TEST(region_registry, removes_what_is_forbidden) {
+  const tenant_file tenants;
+  const auto registry = tenants.registry();
+  region_registry regions(registry);
+  const shared_object object(8);
+  ASSERT_EQ(add(regions, "a", object.key()), "ok");
+  ASSERT_EQ(add(regions, "b", object.key(), 8, 0, ""), "ok");
+  regions.remove_forbidden();
+  EXPECT_EQ(regions.list("alice", "").size(), 1U);
+  tenants.write("[anonymous]\n" + tenant_file::permission());
+  registry->reload();
+  regions.remove_forbidden();
+  EXPECT_TRUE(regions.list("alice", "").empty());
+  EXPECT_EQ(regions.list("", "").size(), 1U);
+}
+
+TEST(client_region, waits_for_no_lease) {
+  const tenant_file tenants;
+  const auto regions = tenants.regions();
+  const auto key = unique_key();
+  const file_descriptor holder(
+      ::shm_open(key.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(holder.get(), 8), 0);
+  // The kernel asks the holder for the lease by a signal, which it does not obey.
+  (void)::signal(SIGIO, SIG_IGN);
+  const bool has_lease = ::fcntl(holder.get(), F_SETLEASE, F_WRLCK) == 0;
+  if (has_lease) {
+    EXPECT_TRUE(has(add(*regions, "r", key), "503"));
+  }
+  (void)::fcntl(holder.get(), F_SETLEASE, F_UNLCK);
+  EXPECT_EQ(add(*regions, "r", key), "ok");
+  (void)::shm_unlink(key.c_str());
+  if (!has_lease) GTEST_SKIP() << "the file system has no leases";
 }
 
 TEST(client_region, is_in_its_file) {

@@ -80,7 +80,7 @@ void echo_message(control_socket& control, const nlohmann::json& message) {
 }
 
 /// Answers checks, and loads a model as its file says: "refuse", "die", "hang", "gate PATH", which
-/// waits until there is a file PATH, or anything else.
+/// waits until there is a file PATH, "matrix", whose input has two extents, or anything else.
 void load_model(control_socket& control, const nlohmann::json& message) {
   if (message.contains("check")) (void)control.send({{"checked", message.at("check")}});
   if (!message.contains("load")) return;
@@ -97,8 +97,11 @@ void load_model(control_socket& control, const nlohmann::json& message) {
     (void)control.send({{"refused", message.at("load")}, {"problem", "it is refused"}});
     return;
   }
-  const auto tensors = nlohmann::json::array(
-      {{{"name", "x"}, {"datatype", "UINT8"}, {"shape", nlohmann::json::array({-1})}}});
+  const auto tensors =
+      nlohmann::json::array({{{"name", "x"},
+                              {"datatype", "UINT8"},
+                              {"shape", task == "matrix" ? nlohmann::json::array({-1, -1})
+                                                         : nlohmann::json::array({-1})}}});
   (void)control.send({{"loaded", message.at("load")}, {"inputs", tensors}, {"outputs", tensors}});
 }
 

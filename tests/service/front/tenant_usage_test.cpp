@@ -42,6 +42,7 @@ TEST(tenant_usage, limits_each_tenant) {
   first.reset();
   EXPECT_EQ(status_of(*usage, "a", limits, 61), request_status::resource_exhausted);
   EXPECT_NE(usage->charge("a", limits, 60), nullptr);
+  EXPECT_EQ(usage->refusals(), 4U);
 }
 
 TEST(tenant_usage, has_no_bytes_without_a_limit) {

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -96,14 +97,20 @@ TEST_F(thread_filter, makes_no_machine_code) {
 
 TEST_F(thread_filter, connects_to_nothing) {
   expect_refused([] {
-    const int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
     if (socket < 0) return -1;
-    const sockaddr_in address{
-        .sin_family = AF_INET, .sin_port = 9, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    address.sun_path[1] = 'x';  // where nobody listens
     const int error =
         error_of(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address));
     (void)::close(socket);
-    return error;
+    return error == ECONNREFUSED ? 0 : error;
+  });
+  expect_refused([] {
+    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) return errno;
+    return error_of(::close(socket));
   });
   expect_refused([] {
     const int socket = ::socket(AF_NETLINK, SOCK_RAW, 0);

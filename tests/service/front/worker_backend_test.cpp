@@ -33,7 +33,7 @@ class worker_backend_test : public ::testing::Test {
 
   void SetUp() override {
     std::filesystem::create_directories(folder_ / "m/1");
-    std::ofstream(folder_ / "m/1/model.onnx") << "no worker here reads it";
+    std::ofstream(folder_ / "m/1/model.onnx") << "matrix";
     std::ofstream(folder_ / "m/config.toml") << "max_batch_size = 8\n";
     start("serve");
     wait_until([this] { return backend_->is_ready(); });
@@ -182,7 +182,7 @@ TEST_F(worker_backend_test, quarantines_what_ends_two_workers) {
   expect_bytes(submit(2, harmless, "another tenant"), harmless);
   EXPECT_EQ(worker().restarts, 2U);
   // Another content is another kind.
-  std::ofstream(folder_ / "m/1/model.onnx") << "another one that no worker here reads";
+  std::ofstream(folder_ / "m/1/model.onnx") << "matrix another";
   wait_until([this] { return !submit(2, harmless).result.get().error; });
 }
 

@@ -121,7 +121,8 @@ TEST(metrics_text, has_what_the_service_has_done) {
                                .refused_without_worker = 1,
                                .refused_memory = 2,
                                .refused_in_flight = 3,
-                               .refused_size = 4};
+                               .refused_size = 4,
+                               .refused_quarantine = 8};
   const http_counts http{.replies = {{200, 10}, {404, 2}},
                          .in_flight = 5,
                          .received_bytes = 600,
@@ -130,6 +131,7 @@ TEST(metrics_text, has_what_the_service_has_done) {
                          .refused_origins = 5,
                          .refused_connections = 6,
                          .refused_json = 7,
+                         .refused_tenants = 9,
                          .json_bytes = 9};
   const parsed_metrics metrics(metrics_text(backend, http));
   EXPECT_EQ(metrics.value("sluice_worker_up", {{"worker", "0"}}), 1);
@@ -147,10 +149,10 @@ TEST(metrics_text, has_what_the_service_has_done) {
   EXPECT_EQ(metrics.value("sluice_http_json_bytes"), 9);
   double sum = 0;
   for (const char* reason : {"connections", "foreign_origin", "json_memory", "input_memory",
-                             "in_flight", "no_worker", "too_large"}) {
+                             "in_flight", "no_worker", "too_large", "quarantine", "tenant_limit"}) {
     sum += metrics.value("sluice_requests_refused_total", {{"reason", reason}});
   }
-  EXPECT_EQ(sum, 1 + 2 + 3 + 4 + 5 + 6 + 7);
+  EXPECT_EQ(sum, 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9);
   EXPECT_EQ(metrics.label_names(), (std::set<std::string>{"code", "le", "reason", "worker"}));
 }
 
