@@ -146,7 +146,7 @@ std::vector<region_description> region_registry::list(std::string_view tenant,
 std::shared_ptr<const client_region> region_registry::find(std::string_view tenant,
                                                            std::string_view name) const {
   require_enabled();
-  const auto region = [&]() -> std::shared_ptr<const client_region> {
+  auto region = [&]() -> std::shared_ptr<const client_region> {
     const std::scoped_lock lock(mutex_);
     const auto regions = regions_.find(tenant);
     if (regions == regions_.end()) return nullptr;

@@ -37,6 +37,7 @@ std::uint64_t data_of(const grpc::ByteBuffer& reply) {
   std::vector<grpc::Slice> slices;
   if (reply.Valid()) (void)reply.Dump(&slices);
   std::vector<std::span<const std::byte>> pieces;
+  pieces.reserve(slices.size());
   for (const auto& slice : slices)
     pieces.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
   service::wire_reader reader{std::span<const std::span<const std::byte>>(pieces)};
@@ -159,6 +160,7 @@ grpc_load::grpc_load(const std::string& address, const std::string& token, std::
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
   std::vector<grpc::ByteBuffer> requests;
+  requests.reserve(exchanges.size());
   for (const auto& each : exchanges) requests.push_back(buffer_of(each.message));
   for (std::size_t i = 0; i < clients; ++i) {
     const auto turn = i % exchanges.size();
@@ -177,10 +179,12 @@ load_counts grpc_load::run(std::size_t threads, clock::duration time) {
   for (std::size_t i = 0; i < clients_.size(); ++i)
     shares[i % shares.size()].push_back(clients_[i].get());
   std::vector<std::unique_ptr<queue>> queues;
+  queues.reserve(shares.size());
   for (auto& share : shares) queues.push_back(std::make_unique<queue>(std::move(share)));
   const auto start = clock::now();
   {
     std::vector<std::jthread> helpers;
+    helpers.reserve(queues.size());
     for (const auto& each : queues)
       helpers.emplace_back([&thread = *each, end = start + time] { thread.run(end); });
   }

@@ -142,6 +142,7 @@ load_counts load_loop::run(clock::duration time) const {
   for (std::size_t i = 0; i < clients; ++i)
     shares[i % shares.size()].push_back({client(i), server_connection(server)});
   std::vector<std::unique_ptr<load_thread>> loops;
+  loops.reserve(shares.size());
   for (auto& share : shares) loops.push_back(std::make_unique<load_thread>(std::move(share)));
   const auto start = clock::now();
   {

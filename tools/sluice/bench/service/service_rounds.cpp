@@ -28,6 +28,7 @@ std::string errors_of(const std::string& name, const std::map<std::string, std::
 row_latency medians_over_rounds(const std::vector<row_latency>& rounds) {
   const auto median = [&](double row_latency::*percentile) {
     std::vector<double> numbers;
+    numbers.reserve(rounds.size());
     for (const auto& round : rounds) numbers.push_back(round.*percentile);
     return quantile(std::move(numbers), 0.5);
   };
