@@ -3,6 +3,7 @@
 
 #include "service/protocol/tensor_size.hpp"
 #include "tools/io/displayed.hpp"
+#include "tools/sluice/bench/service/input_value.hpp"
 
 #include <sluice/runtime/error.hpp>
 
@@ -45,31 +46,53 @@ std::string fields_of(const http_service& service) {
          (service.token.empty() ? "" : "Authorization: Bearer " + service.token + "\r\n");
 }
 
-/// The shape of an input, of which the model has `shape`.
-std::vector<std::int64_t> chosen_shape(const std::string& name, std::vector<std::int64_t> shape,
-                                       const requested_shapes& shapes, bool is_only) {
-  auto requested = shapes.by_input.find(name);
-  if (requested == shapes.by_input.end() && is_only) requested = shapes.by_input.find("");
-  if (requested != shapes.by_input.end()) {
+/// What is requested for an input; null if nothing is.
+template <class T>
+const T* requested_for(const std::map<std::string, T>& requested, const std::string& name,
+                       bool is_only) {
+  auto found = requested.find(name);
+  if (found == requested.end() && is_only) found = requested.find("");
+  return found == requested.end() ? nullptr : &found->second;
+}
+
+/// Throws unless the model has the inputs of an option.
+template <class T>
+void require_inputs(const char* option, const std::map<std::string, T>& requested,
+                    const json& inputs) {
+  for (const auto& each : requested) {
+    const auto& name = each.first;
+    const bool is_known = std::any_of(inputs.begin(), inputs.end(),
+                                      [&](const auto& x) { return x.at("name") == name; });
+    if (!is_known && !(name.empty() && inputs.size() == 1))
+      refuse_argument(fmt::format("{}: the model has no input '{}'", option, io::displayed(name)));
+  }
+}
+
+/// The shape of an input, of which the model has `declared`.
+std::vector<std::int64_t> chosen_shape(const std::string& name,
+                                       const std::vector<std::int64_t>& declared,
+                                       const std::vector<std::int64_t>* requested,
+                                       std::int64_t batch) {
+  if (requested != nullptr) {
     const auto fits = [](std::int64_t extent, std::int64_t free) {
       return free < 0 || extent == free;
     };
-    if (!std::equal(requested->second.begin(), requested->second.end(), shape.begin(), shape.end(),
-                    fits)) {
+    if (!std::equal(requested->begin(), requested->end(), declared.begin(), declared.end(), fits)) {
       refuse_argument(fmt::format("--shape: {}: the model has the shape {}", io::displayed(name),
-                                  fmt::join(shape, ",")));
+                                  fmt::join(declared, ",")));
     }
-    return requested->second;
+    return *requested;
   }
-  if (!shape.empty() && shape.front() < 0) shape.front() = shapes.batch;
+  auto shape = declared;
+  if (!shape.empty() && shape.front() < 0) shape.front() = batch;
   if (std::any_of(shape.begin(), shape.end(), [](auto extent) { return extent < 0; })) {
-    refuse_argument(fmt::format("--shape: {} needs one, the model has {}", io::displayed(name),
-                                fmt::join(shape, ",")));
+    refuse_argument(fmt::format("--shape: {} needs one: the model has {}, where -1 is any extent",
+                                io::displayed(name), fmt::join(declared, ",")));
   }
   return shape;
 }
 
-served_input input_of(const json& metadata, const requested_shapes& shapes, bool is_only) {
+served_input input_of(const json& metadata, const requested_inputs& requested, bool is_only) {
   served_input input{.name = metadata.at("name").get<std::string>()};
   const auto type = metadata.at("datatype").get<std::string>();
   const auto known = service::datatype_from(type);
@@ -78,7 +101,11 @@ served_input input_of(const json& metadata, const requested_shapes& shapes, bool
                                 io::displayed(type)));
   input.type = *known;
   input.shape = chosen_shape(input.name, metadata.at("shape").get<std::vector<std::int64_t>>(),
-                             shapes, is_only);
+                             requested_for(requested.shapes, input.name, is_only), requested.batch);
+  if (const auto* value = requested_for(requested.values, input.name, is_only)) {
+    input.element =
+        element_bytes(fmt::format("--value: {}", io::displayed(input.name)), *value, input.type);
+  }
   const auto bytes = service::tensor_bytes(input.shape, input.type);
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
   if (!bytes || *bytes > most_bytes)
@@ -130,14 +157,15 @@ void append_random(std::string& bytes, service::datatype type, std::mt19937_64& 
 std::string served_model::inputs_text() const {
   std::vector<std::string> texts;
   for (const auto& input : inputs) {
-    texts.push_back(fmt::format("{} {} {}", io::displayed(input.name), fmt::join(input.shape, "x"),
-                                service::to_string(input.type)));
+    const auto shape = input.shape.empty() ? "()" : fmt::format("{}", fmt::join(input.shape, "x"));
+    texts.push_back(
+        fmt::format("{} {} {}", io::displayed(input.name), shape, service::to_string(input.type)));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 served_model describe_model(const http_service& service, const std::string& name,
-                            const requested_shapes& shapes) {
+                            const requested_inputs& requested) {
   const auto reply = call_http(
       service.server, "GET " + path_of(name) + " HTTP/1.1\r\n" + fields_of(service) + "\r\n");
   if (reply.head.status != 200) {
@@ -151,15 +179,10 @@ served_model describe_model(const http_service& service, const std::string& name
   try {
     const auto metadata = json::parse(reply.body);
     const auto& inputs = metadata.at("inputs");
-    for (const auto& [input, shape] : shapes.by_input) {
-      const bool is_known =
-          std::any_of(inputs.begin(), inputs.end(),
-                      [&name = input](const auto& x) { return x.at("name") == name; });
-      if (!is_known && !(input.empty() && inputs.size() == 1))
-        refuse_argument(fmt::format("--shape: the model has no input '{}'", io::displayed(input)));
-    }
+    require_inputs("--shape", requested.shapes, inputs);
+    require_inputs("--value", requested.values, inputs);
     for (const auto& input : inputs)
-      model.inputs.push_back(input_of(input, shapes, inputs.size() == 1));
+      model.inputs.push_back(input_of(input, requested, inputs.size() == 1));
   } catch (const json::exception& e) {
     throw error(errc::library_failure, fmt::format("--model: {}: the metadata: {}",
                                                    io::displayed(name), io::displayed(e.what())));
@@ -173,7 +196,13 @@ std::vector<std::string> random_inputs(const served_model& model, std::mt19937_6
   for (const auto& input : model.inputs) {
     auto& bytes = inputs.emplace_back();
     bytes.reserve(input.bytes);
-    while (bytes.size() < input.bytes) append_random(bytes, input.type, source);
+    while (bytes.size() < input.bytes) {
+      if (input.element.empty()) {
+        append_random(bytes, input.type, source);
+      } else {
+        bytes += input.element;
+      }
+    }
   }
   return inputs;
 }

@@ -18,13 +18,14 @@ struct served_input {
   std::string name{};
   service::datatype type{};
   std::vector<std::int64_t> shape{};
+  std::string element{};  ///< the bytes of each element; empty: they are random
   std::uint64_t bytes = 0;
 };
 
-/// The shapes that the user gives.
-struct requested_shapes {
-  /// By the name of the input; the empty name is that of the only input.
-  std::map<std::string, std::vector<std::int64_t>> by_input{};
+/// What the user says of the inputs, by their names; the empty name is that of the only input.
+struct requested_inputs {
+  std::map<std::string, std::vector<std::int64_t>> shapes{};
+  std::map<std::string, std::string> values{};  ///< numbers, for all elements of an input
   std::int64_t batch = 1;  ///< of inputs without a shape, whose first extent is free
 };
 
@@ -44,13 +45,15 @@ struct http_service {
   std::string token{};  ///< empty: none
 };
 
-/// Asks the service for the model, and chooses the shapes of its inputs.
+/// Asks the service for the model, and chooses the shapes and values of its inputs.
 /// @throws error `library_failure`, naming the address, if the service does not answer;
-/// `invalid_argument`, naming the option, if there is no such model or the shapes do not fit it
+/// `invalid_argument`, naming the option, if there is no such model, or if the shapes or values do
+/// not fit it
 [[nodiscard]] served_model describe_model(const http_service& service, const std::string& name,
-                                          const requested_shapes& shapes);
+                                          const requested_inputs& requested);
 
-/// The bytes of each input: random numbers from -1 to 1, or 0 and 1 of integers.
+/// The bytes of each input. Without a value they are random numbers from -1 to 1, or 0 and 1 of
+/// integers.
 [[nodiscard]] std::vector<std::string> random_inputs(const served_model& model,
                                                      std::mt19937_64& source);
 

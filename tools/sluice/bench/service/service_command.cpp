@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -28,7 +29,7 @@ struct service_options {
   std::string http = "127.0.0.1:8000";
   std::string grpc{};
   std::string model{};
-  requested_shapes shapes{};
+  requested_inputs inputs{};
   std::string token_file{};
   std::size_t clients = 1;
   std::size_t threads = 1;
@@ -65,7 +66,7 @@ class service_bench {
   explicit service_bench(const service_options& options)
       : options_(options),
         http_{resolve_server("--http", options.http), read_token(options.token_file)},
-        model_(describe_model(http_, options.model, options.shapes)) {
+        model_(describe_model(http_, options.model, options.inputs)) {
     if (!options.grpc.empty()) (void)resolve_server("--grpc", options.grpc);
     require_memory();
     make_variants();
@@ -224,13 +225,16 @@ class service_bench {
   service_rounds rounds_{};
 };
 
-/// "NAME=1,16", or "1,16" for the only input.
-void add_shape(requested_shapes& shapes, const std::string& text) {
+/// Takes "NAME=VALUE" or, for the only input, "VALUE". `parse` makes what is kept of the value.
+template <class T, class Parse>
+void add_by_input(const char* option, std::map<std::string, T>& requested, const std::string& text,
+                  const Parse& parse) {
   const auto equals = text.rfind('=');
   const auto name = equals == std::string::npos ? "" : text.substr(0, equals);
-  auto shape = parse_shape("--shape", equals == std::string::npos ? text : text.substr(equals + 1));
-  if (!shapes.by_input.emplace(name, std::move(shape)).second)
-    throw error(errc::invalid_argument, fmt::format("--shape: '{}' has two", io::displayed(name)));
+  auto value = parse(equals == std::string::npos ? text : text.substr(equals + 1));
+  if (!requested.emplace(name, std::move(value)).second)
+    throw error(errc::invalid_argument,
+                fmt::format("{}: '{}' has two", option, io::displayed(name)));
 }
 
 /// Refuses the options of `sluice bench` itself.
@@ -251,15 +255,26 @@ void add_bench_service_command(CLI::App& bench) {
       ->type_name("HOST:PORT|unix:PATH");
   command.add_option("--grpc", options->grpc, "Also measure gRPC, here")->type_name("HOST:PORT");
   command.add_option("--model", options->model, "The model")->type_name("NAME")->required();
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--shape",
-          [options](const std::vector<std::string>& texts) {
-            for (const auto& text : texts) add_shape(options->shapes, text);
-          },
-          "The shape of an input; may be repeated")
-      ->type_name("[INPUT=]N,N,...")
-      ->allow_extra_args(false);
+  const auto add_inputs = [&](const char* name, auto& requested, auto parse,
+                              const std::string& description) {
+    return command
+        .add_option_function<std::vector<std::string>>(
+            name,
+            [options, name, parse, &requested](const std::vector<std::string>& texts) {
+              for (const auto& text : texts) add_by_input(name, requested, text, parse);
+            },
+            description)
+        ->allow_extra_args(false);
+  };
+  add_inputs(
+      "--shape", options->inputs.shapes,
+      [](const std::string& text) { return parse_shape("--shape", text); },
+      "The shape of an input; may be repeated")
+      ->type_name("[INPUT=]N,N,...");
+  add_inputs(
+      "--value", options->inputs.values, [](const std::string& text) { return text; },
+      "The number that all elements of an input are, instead of random ones; may be repeated")
+      ->type_name("[INPUT=]NUMBER");
   const auto add_count = [&](const char* name, auto& count, std::int64_t most,
                              const std::string& description) {
     command
@@ -272,7 +287,7 @@ void add_bench_service_command(CLI::App& bench) {
             description)
         ->type_name("N");
   };
-  add_count("--batch", options->shapes.batch, std::int64_t{1} << 32,
+  add_count("--batch", options->inputs.batch, std::int64_t{1} << 32,
             "The first extent of inputs without a shape, where it is free [1]");
   add_count("--clients", options->clients, 4096, "Clients, each with one request in flight [1]");
   add_count("--threads", options->threads, 256, "Threads of the clients [1]");

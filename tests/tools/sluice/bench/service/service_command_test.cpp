@@ -104,6 +104,78 @@ TEST_F(bench_service_command, measures_requests_with_random_inputs) {
   EXPECT_EQ(wrong, 0U);
 }
 
+// Each type as the bytes that the service gets.
+TEST_F(bench_service_command, fills_inputs_with_a_value) {
+  auto generator = make_generator();
+  const auto extent = integer(generator, 1, 9);
+  const auto expect = [&](const std::string& type, const std::string& value,
+                          const std::string& element) {
+    std::uint64_t requests = 0;
+    std::uint64_t wrong = 0;
+    {
+      const scripted_server server([&](const scripted_server::request& request) {
+        if (!is_inference(request)) {
+          return std::optional(http_reply_text(
+              200,
+              json{{"inputs", {{{"name", "a=b"}, {"datatype", type}, {"shape", {-1}}}}}}.dump()));
+        }
+        ++requests;
+        std::string data;
+        for (int i = 0; i < extent; ++i) data += element;
+        if (!request.body.ends_with("}" + data)) ++wrong;
+        return std::optional(http_reply_text(200, "{}", 2));
+      });
+      const auto named = run(arguments(server, {"--batch", std::to_string(extent), "--value",
+                                                "a=b=" + value, "--clients", "2"}));
+      EXPECT_EQ(named.status, 0) << named.errors;
+      EXPECT_EQ(
+          run(arguments(server, {"--shape", std::to_string(extent), "--value", value})).status, 0);
+    }
+    EXPECT_GT(requests, 0U);
+    EXPECT_EQ(wrong, 0U) << type << value;
+  };
+  expect("INT64", "16000", std::string("\x80\x3e\0\0\0\0\0\0", 8));
+  expect("INT8", "-2", "\xfe");
+  expect("UINT64", "18446744073709551615", std::string(8, '\xff'));
+  expect("BOOL", "1", "\x01");
+  expect("FP16", "-1.5", std::string("\0\xbe", 2));
+  expect("BF16", "1", "\x80\x3f");
+  expect("FP32", "0.5", std::string("\0\0\0\x3f", 4));
+  expect("FP64", "-2", std::string("\0\0\0\0\0\0\0\xc0", 8));
+}
+
+TEST_F(bench_service_command, refuses_values_that_a_type_has_not) {
+  std::string type;
+  const scripted_server server([&](const scripted_server::request&) {
+    return http_reply_text(
+        200, json{{"inputs", {{{"name", "x"}, {"datatype", type}, {"shape", {1}}}}}}.dump());
+  });
+  const auto refused = [&](const std::string& of, const std::string& value,
+                           const std::string& word) {
+    type = of;
+    expect_refused({"--value: x", word}, arguments(server, {"--value", value}));
+  };
+  refused("INT8", "128", "-128 to 127");
+  refused("INT64", "0.5", "whole number");
+  refused("UINT64", "-1", "whole number");
+  refused("BOOL", "2", "0 to 1");
+  refused("FP16", "65520", "range");
+  refused("BF16", "3.4e38", "range");
+  refused("FP32", "1e39", "range");
+  refused("FP64", "nan", "finite");
+  refused("FP32", "", "finite");
+}
+
+TEST_F(bench_service_command, names_the_free_extents_of_an_input_without_a_shape) {
+  const scripted_server server([](const scripted_server::request&) {
+    return http_reply_text(
+        200,
+        json{{"inputs", {{{"name", "x"}, {"datatype", "FP32"}, {"shape", {-1, 5, -1}}}}}}.dump());
+  });
+  expect_refused({"--shape: x needs one: the model has -1,5,-1"},
+                 arguments(server, {"--batch", "4"}));
+}
+
 TEST_F(bench_service_command, measures_echoes_in_the_same_rounds) {
   const scripted_server server(serve);
   const auto found = report(server, {"--floor"}).at("service");
@@ -184,6 +256,9 @@ TEST_F(bench_service_command, refuses_what_does_not_fit) {
     refused({"--shape", "no input 'y'"}, {"--shape", "y=3"});
     refused({"--shape", "no input ''"}, {"--shape", "1,3"});
     refused({"--shape", "'x' has two"}, {"--shape", "x=1,3", "--shape", "x=2,3"});
+    refused({"--value", "no input 'y'"}, {"--value", "y=3"});
+    refused({"--value", "no input ''"}, {"--value", "3"});
+    refused({"--value", "'k' has two"}, {"--value", "k=3", "--value", "k=4"});
     refused({"--shape", "4 GiB"}, {"--batch", "4294967296"});
     refused({"--clients", "'0'"}, {"--clients", "0"});
     refused({"--token-file"}, {"--token-file", "missing"});
