@@ -35,6 +35,10 @@ void open_standard_descriptors() {
   }
 }
 
+// Before the constructors of libraries: that of gRPC opens a descriptor and keeps it.
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const first_function)() = open_standard_descriptors;
+
 /// The name of the command; empty if the command line has none.
 std::string command_of(const CLI::App& program) {
   const auto commands = program.get_subcommands();
@@ -132,7 +136,6 @@ int run_command(CLI::App& program, int argc, char** argv) {
 
 // NOLINTNEXTLINE(bugprone-exception-escape): only when options contradict, or without memory.
 int main(int argc, char** argv) {
-  open_standard_descriptors();
   // A write to a closed pipe then fails with an error instead of a signal.
   std::signal(SIGPIPE, SIG_IGN);
   io::remove_partial_files_on_signals();
