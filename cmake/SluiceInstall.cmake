@@ -63,6 +63,10 @@ foreach(program IN ITEMS sluice_program sluiced sluice_worker)
     list(APPEND sluice_programs ${program})
   endif()
 endforeach()
+if(TARGET sluiced)
+  # Clients in other languages make their messages from it.
+  install(FILES "${PROJECT_SOURCE_DIR}/service/grpc/open_inference.proto" DESTINATION "${CMAKE_INSTALL_DATADIR}/sluice" COMPONENT runtime)
+endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 # The headers refer to these pages.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
