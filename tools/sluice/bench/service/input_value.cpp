@@ -53,7 +53,7 @@ std::string element_bytes(const std::string& option, const std::string& text, da
     case datatype::uint64:
       return bytes_of(parse_unsigned(option, text));
     case datatype::int8:
-      return integer_bytes<std::int8_t>(option, text);
+      return integer_bytes<std::int8_t>(option, text, -128, 127);
     case datatype::int16:
       return integer_bytes<std::int16_t>(option, text);
     case datatype::int32:
