@@ -20,6 +20,7 @@ struct front_context {
   const request_router& router;
   http_statistics& statistics;
   byte_budget json;
+  byte_budget replies;  ///< for their text
   boost::asio::thread_pool json_threads;
   /// Copies from and to the shared memory of clients, who can delay it by what they do with the
   /// file.

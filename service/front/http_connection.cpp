@@ -193,7 +193,9 @@ void http_connection::on_written(const boost::system::error_code& failure) {
     return advance();
   }
   const bool has_unread_bytes = !body_.is_done() || !buffer_.empty();
+  std::string().swap(reply_.text);  // an assignment might keep its memory
   reply_ = {};
+  reply_charge_.release();
   result_ = {};
   reader_.reset();
   // A drain that began during the write has left the connection alone.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "service/front/byte_budget.hpp"
 #include "service/front/client_stream.hpp"
 #include "service/front/front_context.hpp"
 #include "service/front/http_reply.hpp"
@@ -106,6 +107,7 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
   void cancel_run() noexcept;
 
   [[nodiscard]] http_reply make_reply(run_result result) const;
+  [[nodiscard]] http_reply charged(http_reply reply);
 
   // http_repository.cpp: requests about the repository and shared memory.
   void begin_text();
@@ -152,7 +154,8 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
 
   // The reply.
   http_reply reply_{};
-  bool closes_ = false;  ///< after the reply
+  byte_charge reply_charge_{context_.replies};  ///< for its text, as long as that exists
+  bool closes_ = false;                         ///< after the reply
   std::string head_{};
   std::vector<boost::asio::const_buffer> written_{};
 };

@@ -21,6 +21,9 @@ namespace asio = boost::asio;
 // A short rest of a body is cheaper to read than a new connection is to set up.
 constexpr std::uint64_t most_discarded = std::uint64_t{64} << 10;
 
+// At most this text of each connection is left out of the budget of replies.
+constexpr std::size_t most_uncounted_text = std::size_t{64} << 10;
+
 constexpr std::string_view invitation = "HTTP/1.1 100 Continue\r\n\r\n";
 
 [[nodiscard]] http_reply failure_reply(const std::exception_ptr& failure) {
@@ -237,13 +240,22 @@ void http_connection::on_result(std::uint64_t run, run_result result) {
     result_ = std::move(result);
     run_aside(
         copies ? context_.copy_threads : context_.json_threads, state::composing,
-        [this] { reply_ = make_reply(std::move(result_)); },
+        [this] { reply_ = charged(make_reply(std::move(result_))); },
         [this] { reply_with(std::move(reply_)); });
   });
 }
 
 http_reply http_connection::make_reply(run_result result) const {
   return make_run_reply(reader_.request(), reader_.regions(), route_, std::move(result));
+}
+
+/// Such a reply, or 429 if clients have not taken too many bytes of replies.
+http_reply http_connection::charged(http_reply reply) {
+  const std::size_t bytes = reply.text.size();
+  if (bytes <= most_uncounted_text || reply_charge_.try_grow_to(bytes)) return reply;
+  return make_error_reply(
+      request_error(request_status::resource_exhausted,
+                    "clients have not taken their replies, which have too many bytes of text"));
 }
 
 void http_connection::cancel_run() noexcept {
@@ -254,7 +266,7 @@ void http_connection::cancel_run() noexcept {
 }
 
 void http_connection::reply_with(http_reply reply) {
-  reply_ = std::move(reply);
+  reply_ = charged(std::move(reply));
   const auto rest = body_.plain_bytes();
   const bool is_worth_reading = rest && *rest <= most_discarded && !awaits_invitation_;
   if (!body_.is_done() && is_worth_reading && keeps_alive_ && !closes_) {

@@ -24,6 +24,8 @@ struct http_limits {
   /// JSON text of all connections that is being read or parsed; 429 above. The memory of tensors is
   /// limited by the backend.
   std::uint64_t json_bytes_in_flight = std::uint64_t{256} << 20;
+  /// Text of all replies that clients have not taken, of those with more than 64 KiB; 429 above.
+  std::uint64_t reply_text_bytes = std::uint64_t{256} << 20;
   std::size_t connections = 1024;  ///< of the server; 503 above
 };
 

@@ -71,6 +71,7 @@ struct http_server::state {
                 .router = router == nullptr ? protocol : *router,
                 .statistics = statistics,
                 .json = byte_budget(options.limits.json_bytes_in_flight),
+                .replies = byte_budget(options.limits.reply_text_bytes),
                 .json_threads{std::max(1U, options.json_threads)}} {
     for (unsigned i = 0; i < std::max(1U, options.threads); ++i) {
       loops.emplace_back([this] {
@@ -250,6 +251,7 @@ http_counts http_server::counts() const {
   counts.json_bytes = json_bytes();
   counts.refused_json = state_->context.json.refusals();
   counts.refused_tenants = state_->context.options.tenants->refusals();
+  counts.refused_replies = state_->context.replies.refusals();
   return counts;
 }
 

@@ -123,8 +123,17 @@ void stream_call::reply(const infer_message& message, run_result result) noexcep
   answer(reply, std::move(charge));
 }
 
-void stream_call::answer_failure(const infer_message& message, const std::exception_ptr& failure) {
-  answer(to_byte_buffer(make_stream_error(message.request.id, error_of(failure).what())));
+void stream_call::answer_failure(const infer_message& message,
+                                 const std::exception_ptr& failure) noexcept {
+  grpc::ByteBuffer reply;
+  std::unique_ptr<byte_charge> charge;
+  try {
+    reply = to_byte_buffer(make_stream_error(message.request.id, error_of(failure).what()));
+    charge = charge_for(reply, context_.replies);
+  } catch (...) {
+    return fail(error_of(std::current_exception()));
+  }
+  answer(reply, std::move(charge));
 }
 
 }  // namespace sluice::service

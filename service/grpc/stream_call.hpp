@@ -20,7 +20,7 @@
 namespace sluice::service {
 
 /// A call of `ModelStreamInfer`. Each request needs a token that is valid then; the stream ends
-/// otherwise.
+/// otherwise. It also ends if the budget of replies does not allow the error of a request.
 class stream_call final : public streaming_call {
  public:
   stream_call(grpc_context& context, grpc::CallbackServerContext& call, call_admission admission);
@@ -35,7 +35,7 @@ class stream_call final : public streaming_call {
   void submit(infer_submission submission, const std::shared_ptr<infer_message>& message);
   void receive_result(std::uint64_t run, const infer_message& message, run_result result) noexcept;
   void reply(const infer_message& message, run_result result) noexcept;
-  void answer_failure(const infer_message& message, const std::exception_ptr& failure);
+  void answer_failure(const infer_message& message, const std::exception_ptr& failure) noexcept;
 
   grpc_context& context_;
   const call_admission admission_;

@@ -95,6 +95,13 @@ void streaming_call::answer(const grpc::ByteBuffer& message, std::unique_ptr<byt
   proceed();
 }
 
+void streaming_call::fail(const request_error& error) noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!end_) end_.emplace(grpc_status(error.status()), error.what());
+  --unanswered_;
+  proceed();
+}
+
 void streaming_call::drop(std::size_t requests) noexcept {
   const std::scoped_lock lock(mutex_);
   unanswered_ -= requests;

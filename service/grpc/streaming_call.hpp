@@ -4,6 +4,7 @@
 #include "service/front/byte_budget.hpp"
 #include "service/grpc/send_deadlines.hpp"
 #include "service/grpc/wire_reader.hpp"
+#include "service/protocol/request_error.hpp"
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_context.h>
@@ -56,6 +57,8 @@ class streaming_call : public grpc::ServerGenericBidiReactor,
   /// Answers a request.
   /// @param charge  is kept until the client has taken the message
   void answer(const grpc::ByteBuffer& message, std::unique_ptr<byte_charge> charge = nullptr);
+  /// Ends the call with an error, which answers the request. Others are answered before.
+  void fail(const request_error& error) noexcept;
   /// Requests will have no answer.
   void drop(std::size_t requests) noexcept;
   /// Reads no further requests until `resume_reading`, which has to follow. `receive` calls it.

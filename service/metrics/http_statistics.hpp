@@ -22,12 +22,14 @@ struct http_counts {
   std::uint64_t received_bytes = 0;
   std::uint64_t sent_bytes = 0;
   std::uint64_t connections = 0;
-  // Refused because of a foreign Host or an Origin, of too many connections, or of too much JSON.
+  // Refused because of a foreign Host or an Origin, of too many connections, of too much JSON, or
+  // of too much text of replies that clients have not taken.
   std::uint64_t refused_origins = 0;
   std::uint64_t refused_connections = 0;
   std::uint64_t refused_json = 0;
   std::uint64_t refused_tenants = 0;  ///< over gRPC, too
-  std::uint64_t json_bytes = 0;       ///< that are being read or parsed
+  std::uint64_t refused_replies = 0;
+  std::uint64_t json_bytes = 0;  ///< that are being read or parsed
   prometheus::ClientMetric::Histogram request_seconds{};
 };
 

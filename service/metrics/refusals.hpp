@@ -16,11 +16,12 @@ struct refusals {
 };
 
 /// The refusals by reason.
-[[nodiscard]] inline std::array<refusals, 9> refusals_of(const backend_status& backend,
-                                                         const http_counts& http) {
+[[nodiscard]] inline std::array<refusals, 10> refusals_of(const backend_status& backend,
+                                                          const http_counts& http) {
   return {{{"connections", http.refused_connections},
            {"foreign_origin", http.refused_origins},
            {"json_memory", http.refused_json},
+           {"reply_memory", http.refused_replies},
            {"input_memory", backend.refused_memory},
            {"in_flight", backend.refused_in_flight},
            {"no_worker", backend.refused_without_worker},

@@ -58,6 +58,16 @@ std::string infer(const std::string& tensor, const std::string& fields = "",
          json + tensor;
 }
 
+/// Likewise, for a reply in JSON.
+std::string infer_for_json(const std::string& tensor) {
+  const std::string bytes = std::to_string(tensor.size());
+  const std::string json = R"({"inputs":[{"name":"a","datatype":"UINT8","shape":[)" + bytes +
+                           R"(],"parameters":{"binary_data_size":)" + bytes + "}}]}";
+  return post_head("Content-Length: " + std::to_string(json.size() + tensor.size()) +
+                   "\r\nInference-Header-Content-Length: " + std::to_string(json.size()) + "\r\n") +
+         json + tensor;
+}
+
 std::string infer_json(const std::string& json) {
   return post_head("Content-Length: " + std::to_string(json.size()) + "\r\n") + json;
 }
@@ -653,6 +663,66 @@ TEST(http_server, reads_on_while_a_client_takes_its_answer) {
   client.send(infer(tensor) + infer("y"));
   expect_tensor(client.receive(), tensor);
   expect_tensor(client.receive(), "y");
+}
+
+TEST(http_server, limits_the_text_of_replies_that_wait_for_clients) {
+  scripted_backend backend(test::echo);
+  auto options = any_port();
+  options.limits.reply_text_bytes = 12'000'000;
+  http_server server(options, backend);
+  // Two bytes of text for each of the tensor: more than the buffers of the sockets take.
+  const std::string large(4'000'000, '\1');
+  raw_client client(server.port());
+  const auto code = [&](const std::string& request) {
+    client.send(request);
+    return status_of(client);
+  };
+  const auto answered = [&] {
+    return server.counts().replies[200];
+  };
+  for (const bool hangs_up : {false, true}) {
+    const auto before = answered();
+    const auto refusals = server.counts().refused_replies;
+    raw_client slow(server.port(), 4096);
+    slow.send(infer_for_json(large));
+    while (answered() == before) std::this_thread::yield();
+    client.send(infer_for_json(large));
+    const auto refused = client.receive();
+    expect_error(refused, 429);
+    EXPECT_EQ(refused->field("Retry-After"), "1");
+    EXPECT_EQ(server.counts().refused_replies, refusals + 1);
+    EXPECT_EQ(code(infer_for_json("short")), 200U);
+    client.send(infer(large));
+    expect_tensor(client.receive(), large);
+    if (hangs_up) {
+      slow.close();
+    } else {
+      const auto reply = slow.receive();
+      ASSERT_TRUE(reply);
+      EXPECT_EQ(reply->status, 200U);
+      EXPECT_GT(reply->body.size(), 2 * large.size());
+    }
+    while (code(infer_for_json(large)) == 429) continue;
+    EXPECT_EQ(code(infer_for_json("short")), 200U);
+  }
+  backend.wait_until_free();
+}
+
+TEST(http_server, counts_no_short_texts_of_replies) {
+  scripted_backend backend(test::echo);
+  auto options = any_port();
+  options.limits.reply_text_bytes = 0;
+  http_server server(options, backend);
+  raw_client client(server.port());
+  const auto code = [&](std::size_t bytes) {
+    client.send(infer_for_json(std::string(bytes, '\1')));
+    return status_of(client);
+  };
+  EXPECT_EQ(code(30'000), 200U);
+  EXPECT_EQ(code(40'000), 429U);   // written by the thread of the connection
+  EXPECT_EQ(code(100'000), 429U);  // by another one
+  EXPECT_EQ(code(30'000), 200U);
+  EXPECT_EQ(server.counts().refused_replies, 2U);
 }
 
 TEST(http_server, limits_connections) {

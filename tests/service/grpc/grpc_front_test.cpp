@@ -278,21 +278,23 @@ TEST(grpc_front, limits_the_bytes_of_replies_that_wait_for_clients) {
   auto options = any_port();
   options.limits.reply_bytes_in_flight = std::size_t{20} << 20U;
   served service(test::echo, options);
-  const std::string half(std::size_t{10} << 20U, 'x');
+  const std::string quarter(std::size_t{5} << 20U, 'x');
   const auto code = [&] {
-    return unary_request(service.client, infer_method, infer(half)).wait().error_code();
+    return unary_request(service.client, infer_method, infer(quarter)).wait().error_code();
   };
   for (int i = 0; i < 5; ++i) EXPECT_EQ(code(), grpc::StatusCode::OK);  // they are given back
   {
     generic_client slow_client(service.server.port());
     stream_request slow(slow_client, stream_method, false);
     slow.send(infer(std::string(std::size_t{16} << 20U, 'x')));
+    // The other replies must not leave the budget too small for this one.
+    while (service.backend.submissions() < 6) std::this_thread::yield();
     while (code() == grpc::StatusCode::OK) continue;
-    unary_request refused(service.client, infer_method, infer(half));
+    unary_request refused(service.client, infer_method, infer(quarter));
     EXPECT_EQ(refused.wait().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_EQ(refused.trailing("grpc-retry-pushback-ms"), "1000");
     stream_request stream(service.client, stream_method);
-    stream.send(infer(half, "8"));
+    stream.send(infer(quarter, "8"));
     EXPECT_EQ(
         stream.receive(),
         error_in_stream("clients have not taken their replies, which have too many bytes", "8"));
@@ -300,6 +302,48 @@ TEST(grpc_front, limits_the_bytes_of_replies_that_wait_for_clients) {
     EXPECT_EQ(stream.receive(), bytes(2, echoed("short", "9")));
   }
   while (code() != grpc::StatusCode::OK) continue;
+}
+
+TEST(grpc_front, ends_a_stream_whose_errors_have_too_many_bytes) {
+  auto options = any_port();
+  options.limits.reply_bytes_in_flight = 1'000;
+  served service(test::hold, options);
+  const auto unnamed = [](std::size_t bytes_of_id) {
+    return bytes(3, std::string(bytes_of_id, 'i'));
+  };
+  stream_request stream(service.client, stream_method);
+  for (int i = 0; i < 5; ++i) {  // each is given back
+    stream.send(unnamed(400));
+    EXPECT_EQ(stream.receive(),
+              error_in_stream("request: model_name is missing", std::string(400, 'i')));
+  }
+  stream.send(infer("a", "1"));
+  stream.send(infer("b", "2"));
+  stream.send(infer("c", std::string(1'000, 'i')));
+  stream.send(infer(std::string(1'000, 'd'), "4"));
+  std::vector<test::submitted> held;
+  for (int i = 0; i < 4; ++i) held.push_back(service.backend.take_held());
+  // Neither the result nor the error after it.
+  held[2].done(test::echo_of(held[2]));
+  // No result, but its error.
+  held[3].done(test::echo_of(held[3]));
+  EXPECT_EQ(
+      stream.receive(),
+      error_in_stream("clients have not taken their replies, which have too many bytes", "4"));
+  stream.send(unnamed(1'000));
+  held[0].done(test::echo_of(held[0]));
+  EXPECT_EQ(stream.receive(), bytes(2, echoed("a", "1")));
+  held[1].done({.error = request_error(request_status::unavailable, "no worker")});
+  EXPECT_EQ(stream.receive(), error_in_stream("no worker", "2"));
+  EXPECT_EQ(stream.receive(), std::nullopt);
+  EXPECT_EQ(stream.wait().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  held.clear();
+  service.backend.wait_until_free();
+
+  stream_request next(service.client, stream_method);
+  next.send(unnamed(1'000));
+  EXPECT_EQ(next.receive(), std::nullopt);
+  EXPECT_EQ(next.wait().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 TEST(grpc_front, cancels_the_runs_of_a_stream) {

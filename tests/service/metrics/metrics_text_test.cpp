@@ -132,6 +132,7 @@ TEST(metrics_text, has_what_the_service_has_done) {
                          .refused_connections = 6,
                          .refused_json = 7,
                          .refused_tenants = 9,
+                         .refused_replies = 10,
                          .json_bytes = 9};
   const parsed_metrics metrics(metrics_text(backend, http));
   EXPECT_EQ(metrics.value("sluice_worker_up", {{"worker", "0"}}), 1);
@@ -148,11 +149,12 @@ TEST(metrics_text, has_what_the_service_has_done) {
   EXPECT_EQ(metrics.value("sluice_http_connections"), 8);
   EXPECT_EQ(metrics.value("sluice_http_json_bytes"), 9);
   double sum = 0;
-  for (const char* reason : {"connections", "foreign_origin", "json_memory", "input_memory",
-                             "in_flight", "no_worker", "too_large", "quarantine", "tenant_limit"}) {
+  for (const char* reason :
+       {"connections", "foreign_origin", "json_memory", "input_memory", "reply_memory", "in_flight",
+        "no_worker", "too_large", "quarantine", "tenant_limit"}) {
     sum += metrics.value("sluice_requests_refused_total", {{"reason", reason}});
   }
-  EXPECT_EQ(sum, 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9);
+  EXPECT_EQ(sum, 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10);
   EXPECT_EQ(metrics.label_names(), (std::set<std::string>{"code", "le", "reason", "worker"}));
 }
 
