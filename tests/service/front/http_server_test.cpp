@@ -683,7 +683,7 @@ TEST(http_server, limits_the_text_of_replies_that_wait_for_clients) {
   for (const bool hangs_up : {false, true}) {
     const auto before = answered();
     const auto refusals = server.counts().refused_replies;
-    raw_client slow(server.port(), 4096);
+    raw_client slow(server.port(), 65'536);
     slow.send(infer_for_json(large));
     while (answered() == before) std::this_thread::yield();
     client.send(infer_for_json(large));
