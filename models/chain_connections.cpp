@@ -78,12 +78,12 @@ class chain_builder {
   }
 
   [[nodiscard]] chain_connections connect() && {
-    chain_connections made{.value_count = values_.size(), .steps = ordered_steps()};
+    chain_connections connections{.value_count = values_.size(), .steps = ordered_steps()};
     for (std::size_t i = 0; i < description_.inputs.size(); ++i) {
       if (!values_[i].is_read) {
         throw chain_error("no step reads the input " + in_quotes(values_[i].declaration.name));
       }
-      made.declared_inputs.push_back(values_[i].declaration);
+      connections.declared_inputs.push_back(values_[i].declaration);
     }
     std::set<std::string> names;
     for (const auto& name : description_.outputs) {
@@ -93,11 +93,11 @@ class chain_builder {
       if (number == numbers_.end() || number->second < description_.inputs.size()) {
         throw chain_error("no step makes the output " + in_quotes(name));
       }
-      made.outputs.push_back(number->second);
-      made.declared_outputs.push_back(values_[number->second].declaration);
+      connections.outputs.push_back(number->second);
+      connections.declared_outputs.push_back(values_[number->second].declaration);
     }
-    if (made.outputs.empty()) throw chain_error("the chain has no outputs");
-    return made;
+    if (connections.outputs.empty()) throw chain_error("the chain has no outputs");
+    return connections;
   }
 
  private:

@@ -266,6 +266,8 @@ void http_connection::cancel_run() noexcept {
 }
 
 void http_connection::reply_with(http_reply reply) {
+  // A request that was not submitted ends now, before its client can send the next one.
+  (void)reader_.take_charge();
   reply_ = charged(std::move(reply));
   const auto rest = body_.plain_bytes();
   const bool is_worth_reading = rest && *rest <= most_discarded && !awaits_invitation_;

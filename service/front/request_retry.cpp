@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -89,6 +90,18 @@ void worker_supervisor::end_trial() {
   trial_.reset();
 }
 
+void worker_supervisor::quarantine(const worker_run& run) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    quarantine_.add(run.message, clock::now());
+  } catch (const std::bad_alloc&) {
+    return;  // The other requests of the worker still need their answers.
+  }
+  write_log(log_level::error, "requests are quarantined: one has ended two workers",
+            {{"model", run.content->model},
+             {"version", static_cast<std::int64_t>(run.content->version)}});
+}
+
 void worker_supervisor::end_trial_by_death(const std::vector<pending_request>& requests,
                                            bool has_failed) {
   auto& request = trial_->request;
@@ -99,11 +112,7 @@ void worker_supervisor::end_trial_by_death(const std::vector<pending_request>& r
   if (!trial_->is_sent) {
     orphans_.push_front(std::move(request));
   } else if (const auto run = is_cause ? pending_.find(request.number) : std::nullopt) {
-    const std::lock_guard lock(mutex_);
-    quarantine_.add(run->message, clock::now());
-    write_log(log_level::error, "requests are quarantined: one has ended two workers",
-              {{"model", run->content->model},
-               {"version", static_cast<std::int64_t>(run->content->version)}});
+    quarantine(*run);
   }
   end_trial();
 }
@@ -123,15 +132,15 @@ std::optional<request_error> worker_supervisor::refusal_of(const orphan& each,
 
 worker_supervisor::attempt worker_supervisor::try_again(
     orphan& each, const std::shared_ptr<worker_link>& target) {
-  // It stays there meanwhile, so that it can be cancelled.
-  auto run = pending_.find(each.number);
-  if (!run) return attempt::answered;
-  if (!run->done && !target) {
-    (void)pending_.take(each.number);
-    return attempt::answered;
-  }
   std::optional<request_error> failure;
   try {
+    // It stays there meanwhile, so that it can be cancelled.
+    auto run = pending_.find(each.number);
+    if (!run) return attempt::answered;
+    if (!run->done && !target) {
+      (void)pending_.take(each.number);
+      return attempt::answered;
+    }
     const std::lock_guard lock(mutex_);
     failure = refusal_of(each, *run);
     if (!failure) {
@@ -164,14 +173,11 @@ void worker_supervisor::send_held() {
     const std::lock_guard lock(mutex_);
     return std::exchange(held_, {});
   }();
-  std::vector<orphan> waiting;
-  for (auto& each : held) {
-    if (try_again(each, nullptr) == attempt::waits) waiting.push_back(std::move(each));
-  }
-  if (waiting.empty()) return;
+  std::erase_if(held, [this](orphan& each) { return try_again(each, nullptr) != attempt::waits; });
+  if (held.empty()) return;
   const std::lock_guard lock(mutex_);
-  held_.insert(held_.begin(), std::move_iterator(waiting.begin()),
-               std::move_iterator(waiting.end()));
+  held.insert(held.end(), std::move_iterator(held_.begin()), std::move_iterator(held_.end()));
+  held_ = std::move(held);
 }
 
 bool worker_supervisor::has_held() const {

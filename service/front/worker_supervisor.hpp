@@ -184,6 +184,8 @@ class worker_supervisor {
   /// Notes that the worker of the trial has died, with these requests.
   /// @param has_failed  whether it died of itself
   void end_trial_by_death(const std::vector<pending_request>& requests, bool has_failed);
+  /// Refuses requests like this one for a time.
+  void quarantine(const worker_run& run) noexcept;
   /// Sends a request to `target`, or to any worker that takes it.
   [[nodiscard]] attempt try_again(orphan& each, const std::shared_ptr<worker_link>& target);
   void send_held();

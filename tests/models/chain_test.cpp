@@ -134,16 +134,17 @@ TEST_P(model_chains, compute_what_their_steps_do) {
 }
 
 TEST_P(model_chains, batch_across_their_steps) {
-  const auto made = model::chain(network()).program_for(specs_of(inputs_of(2)));
-  ASSERT_TRUE(made.batching) << made.batching.reason;
-  EXPECT_EQ(made.max_in_batch, 64U);
-  EXPECT_EQ(difference_of(made, made.batching, {inputs_of(2), inputs_of(2), inputs_of(2)}), "");
+  const auto compiled = model::chain(network()).program_for(specs_of(inputs_of(2)));
+  ASSERT_TRUE(compiled.batching) << compiled.batching.reason;
+  EXPECT_EQ(compiled.max_in_batch, 64U);
+  EXPECT_EQ(difference_of(compiled, compiled.batching, {inputs_of(2), inputs_of(2), inputs_of(2)}),
+            "");
 }
 
 TEST_P(model_chains, have_one_program) {
-  const auto made = model::chain(network()).program_for(specs_of(inputs_of(2)));
-  EXPECT_EQ(made.program.inputs(), 2U);
-  EXPECT_EQ(made.program.outputs(), 2U);
+  const auto compiled = model::chain(network()).program_for(specs_of(inputs_of(2)));
+  EXPECT_EQ(compiled.program.inputs(), 2U);
+  EXPECT_EQ(compiled.program.outputs(), 2U);
   // Rules see the nodes of all steps: x · sigmoid(x) is one step.
   onnx_graph sigmoid;
   sigmoid.input("x", {-1, 4}).output("y").node("Sigmoid", {"x"}, {"y"});
@@ -167,8 +168,8 @@ TEST_P(model_chains, keep_the_precision_of_the_values_between) {
   const auto chain = model::chain(network());
   for (const auto precision : {model_precision::f16, model_precision::bf16}) {
     const auto inputs = inputs_of(4);
-    const auto made = chain.program_for(specs_of(inputs), {}, {.precision = precision});
-    const auto results = run(made, inputs);
+    const auto compiled = chain.program_for(specs_of(inputs), {}, {.precision = precision});
+    const auto results = run(compiled, inputs);
     EXPECT_EQ(results[0].type(), element_type::f32);
     expect_reference(results[0], inputs, precision == model_precision::f16 ? 0.1 : 0.8);
   }

@@ -65,14 +65,14 @@ class worker_backend_test : public ::testing::Test {
   submission submit(std::int64_t rows, std::byte value, const std::string& tenant = {}) {
     const std::array<std::uint64_t, 1> sizes{static_cast<std::uint64_t>(rows) * 4};
     auto answer = std::make_shared<std::promise<run_result>>();
-    submission made{.result = answer->get_future()};
+    submission started{.result = answer->get_future()};
     auto inputs = backend_->allocate(sizes);
     std::fill_n(inputs->tensor(0).data(), sizes[0], value);
     run_request request{.model = "m", .tenant = tenant};
     request.inputs.push_back({.name = "x", .type = datatype::uint8, .shape = {rows, 4}});
-    made.number = backend_->submit(std::move(request), std::move(inputs),
-                                   [answer](run_result r) { answer->set_value(std::move(r)); });
-    return made;
+    started.number = backend_->submit(std::move(request), std::move(inputs),
+                                      [answer](run_result r) { answer->set_value(std::move(r)); });
+    return started;
   }
   std::future<run_result> run(std::int64_t rows, const std::string& input = "x") {
     const std::array<std::uint64_t, 1> sizes{static_cast<std::uint64_t>(rows) * 4};
