@@ -339,7 +339,7 @@ std::shared_ptr<const loaded_version> model_catalog::find(std::string_view name,
 model_metadata model_catalog::describe(std::string_view name, std::string_view version) const {
   const auto content = find(name, version);
   model_metadata metadata{.name = content->model,
-                          .platform = content->config.steps.empty() ? "onnx_sluice" : "ensemble",
+                          .platform = platform_of(content->config),
                           .inputs = content->inputs,
                           .outputs = content->outputs};
   for (const auto& [number, state] : models_.find(name)->second.versions) {

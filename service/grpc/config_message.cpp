@@ -150,7 +150,7 @@ std::string config_message(const model_config& config) {
   std::string text;
   append_text(text, 1, config.name);
   const bool is_chain = !config.steps.empty();
-  append_text(text, 2, is_chain ? "ensemble" : "sluice");
+  append_text(text, 2, platform_of(config));
   append_bytes(text, 3, policy_message(config.versions));
   append_number(text, 4, static_cast<std::uint64_t>(config.max_batch_size));
   append_config_tensors(text, 5, config.inputs, 4);

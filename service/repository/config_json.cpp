@@ -81,7 +81,7 @@ using json = nlohmann::ordered_json;
 std::string config_json(const model_config& config) {
   const bool is_chain = !config.steps.empty();
   json text{{"name", config.name},
-            {"platform", is_chain ? "ensemble" : "sluice"},
+            {"platform", platform_of(config)},
             {"backend", is_chain ? "" : "sluice"},
             {"version_policy", policy_json(config.versions)},
             {"max_batch_size", config.max_batch_size},

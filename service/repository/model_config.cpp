@@ -177,16 +177,21 @@ std::optional<sequence_config> sequences_of(key_reader& config) {
   return sequences;
 }
 
-void check_backend(key_reader& config, const char* key) {
-  const std::string name = config.text(key, "sluice");
-  for (const char* accepted : {"sluice", "onnxruntime", "onnxruntime_onnx"})
-    if (name == accepted) return;
-  throw config_error(std::string(key) + " must be sluice, onnxruntime or onnxruntime_onnx");
+void check_backend(key_reader& config) {
+  const auto backend = config.text("backend", "sluice");
+  if (backend != "sluice" && backend != "onnxruntime")
+    throw config_error("backend must be sluice or onnxruntime");
+}
+
+void check_platform(key_reader& config) {
+  const auto platform = config.text("platform", onnx_platform);
+  if (platform != onnx_platform && platform != "onnxruntime_onnx")
+    throw config_error("platform must be onnx_sluice, onnxruntime_onnx or, for a chain, ensemble");
 }
 
 /// A chain has no backend: its steps are models.
 void check_chain(key_reader& config) {
-  if (config.text("platform", "") != "ensemble")
+  if (config.text("platform", "") != chain_platform)
     throw config_error("platform must be ensemble, because of ensemble_scheduling");
   if (!config.text("backend", "").empty())
     throw config_error("backend contradicts ensemble_scheduling");
@@ -205,11 +210,11 @@ model_config config_of(const nlohmann::json& tree) {
   config.steps = read_chain(table);
   if (!config.steps.empty()) {
     check_chain(table);
-  } else if (table.text("platform", "") == "ensemble") {
+  } else if (table.text("platform", "") == chain_platform) {
     throw config_error("ensemble_scheduling is missing, as platform is ensemble");
   } else {
-    check_backend(table, "platform");
-    check_backend(table, "backend");
+    check_platform(table);
+    check_backend(table);
   }
   config.max_batch_size = table.integer("max_batch_size", 0, 0, max_extent);
   config.lanes = lanes_of(table);

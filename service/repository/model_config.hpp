@@ -96,6 +96,14 @@ struct model_config {
   friend bool operator==(const model_config&, const model_config&) = default;
 };
 
+/// The platform of a model in its metadata and its config: a file of ONNX, or a chain.
+inline constexpr const char* onnx_platform = "onnx_sluice";
+inline constexpr const char* chain_platform = "ensemble";
+
+[[nodiscard]] inline const char* platform_of(const model_config& config) noexcept {
+  return config.steps.empty() ? onnx_platform : chain_platform;
+}
+
 /// Why a config is refused: one printable line that names the key or the line.
 class config_error : public std::runtime_error {
  public:

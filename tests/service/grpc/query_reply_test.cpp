@@ -24,7 +24,7 @@ std::string config_with(const std::string& policy, const std::string& before_gro
                         const std::string& sequences = "", const std::string& warm_ups = "",
                         const std::string& precision = "original",
                         const std::string& is_required = "false", std::uint64_t lanes = 1) {
-  return bytes(1, bytes(1, "m") + bytes(2, "sluice") + bytes(3, policy) + before_group +
+  return bytes(1, bytes(1, "m") + bytes(2, "onnx_sluice") + bytes(3, policy) + before_group +
                       bytes(7, number(2, lanes)) + sequences +
                       bytes(14, bytes(1, "precision") + bytes(2, bytes(1, precision))) +
                       bytes(14, bytes(1, "required") + bytes(2, bytes(1, is_required))) + warm_ups +

@@ -96,7 +96,7 @@ TEST(chain_config, is_shown_as_json) {
      "output_map": {"y": "text"}}])");
   EXPECT_EQ(json.at("ensemble_scheduling").at("step"), steps);
   const auto plain = nlohmann::json::parse(config_json(model_config()));
-  EXPECT_EQ(plain.at("platform"), "sluice");
+  EXPECT_EQ(plain.at("platform"), "onnx_sluice");
   EXPECT_FALSE(plain.contains("ensemble_scheduling"));
 }
 
