@@ -39,6 +39,20 @@ void check_shape(const run_tensor& input, const std::vector<std::int64_t>& decla
                                                             ", but must have " + text_of(declared));
 }
 
+/// Refuses a request that neither belongs to a sequence nor provides the state of the model.
+void check_state(const run_request& request, const model_config& config) {
+  if (request.sequence || !config.sequences) return;
+  for (const auto& state : config.sequences->state) {
+    const bool is_provided =
+        std::any_of(request.inputs.begin(), request.inputs.end(),
+                    [&](const auto& input) { return input.name == state.input; });
+    if (is_provided) continue;
+    throw request_error(request_status::invalid_argument,
+                        "sequence_id is missing: the model keeps the state \"" + state.input +
+                            "\" between the requests of a sequence");
+  }
+}
+
 [[nodiscard]] std::uint64_t nanoseconds_of(std::chrono::steady_clock::time_point time) noexcept {
   const auto count =
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -156,6 +170,7 @@ worker_run worker_supervisor::make_run(const run_request& request,
   if (request.content != 0 && request.content != run.content->handle) {
     throw request_error(request_status::aborted, "the version of the model has been replaced");
   }
+  check_state(request, run.content->config);
   auto& message = run.message;
   message.model = run.content->handle;
   message.priority = request.priority;

@@ -417,6 +417,22 @@ TEST_F(sluiced, keeps_the_state_of_sequences_while_a_worker_is_replaced) {
   EXPECT_EQ(lost.status, 409U);
   EXPECT_NE(lost.body.find("sequence lost"), std::string::npos) << lost.body;
   EXPECT_EQ(ask(request("double", 0, numbers(1), true, false)).status, 400U);
+
+  // Without a sequence the request itself has to provide the state.
+  json alone{{"inputs",
+              {{{"name", "x"},
+                {"datatype", "FP32"},
+                {"shape", {1, columns}},
+                {"data", std::vector<float>(columns, 1)}}}}};
+  const auto incomplete = ask(json_request("/v2/models/sum/infer", alone));
+  EXPECT_EQ(incomplete.status, 400U);
+  EXPECT_NE(incomplete.body.find("sequence_id is missing"), std::string::npos) << incomplete.body;
+  alone["inputs"].push_back(alone["inputs"][0]);
+  alone["inputs"][1]["name"] = "s";
+  const auto complete = ask(json_request("/v2/models/sum/infer", alone));
+  ASSERT_EQ(complete.status, 200U) << complete.body;
+  EXPECT_EQ(json::parse(complete.body).at("outputs").at(0).at("data").get<std::vector<float>>(),
+            std::vector<float>(columns, 2));
 }
 
 TEST_F(sluiced, replaces_a_worker_that_hangs) {
