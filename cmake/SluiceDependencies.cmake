@@ -55,7 +55,9 @@ if(SLUICE_BUILD_SERVICE)
   find_package(CLI11 REQUIRED)
   find_package(PrometheusCore MODULE REQUIRED)
   find_path(TomlPlusPlus_INCLUDE_DIR toml++/toml.h REQUIRED DOC "Folder of toml++/toml.h")
-  mark_as_advanced(TomlPlusPlus_INCLUDE_DIR)
+  # Its header alone is in libprotoc-dev; the class is in the library of protobuf.
+  find_path(ProtobufParser_INCLUDE_DIR google/protobuf/compiler/parser.h REQUIRED DOC "Folder of google/protobuf/compiler/parser.h")
+  mark_as_advanced(TomlPlusPlus_INCLUDE_DIR ProtobufParser_INCLUDE_DIR)
 endif()
 
 if(SLUICE_BUILD_TESTS)

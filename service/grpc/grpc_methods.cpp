@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/grpc/grpc_methods.hpp"
 
+#include "service/front/listen_address.hpp"
 #include "service/front/queries.hpp"
 #include "service/front/routes.hpp"
 #include "service/grpc/call_admission.hpp"
@@ -9,6 +10,7 @@
 #include "service/grpc/infer_call.hpp"
 #include "service/grpc/message_buffer.hpp"
 #include "service/grpc/query_messages.hpp"
+#include "service/grpc/reflection_call.hpp"
 #include "service/grpc/region_call.hpp"
 #include "service/grpc/repository_call.hpp"
 #include "service/grpc/repository_messages.hpp"
@@ -156,6 +158,17 @@ grpc::ServerGenericBidiReactor* make_watch(grpc_context& context, grpc::Callback
   return start(context, std::make_shared<watch_call>(context, call));
 }
 
+grpc::ServerGenericBidiReactor* make_reflection(grpc_context& context,
+                                                grpc::CallbackServerContext& call,
+                                                const call_admission& /*admission*/) {
+  return start(context, std::make_shared<reflection_call>(context, call));
+}
+
+/// Only a server on a loopback address describes its services.
+[[nodiscard]] bool is_served(std::string_view path, const grpc_options& options) {
+  return !path.starts_with("/grpc.reflection.") || is_loopback_address(options.address);
+}
+
 struct method {
   std::string_view path;
   endpoint target;  ///< of HTTP, which needs the same role
@@ -195,6 +208,10 @@ constexpr std::array methods{
            endpoint::region_unregister, make_region<region_action::remove>},
     method{"/grpc.health.v1.Health/Check", endpoint::server_ready, make_query<answer_health>},
     method{"/grpc.health.v1.Health/Watch", endpoint::server_ready, make_watch},
+    method{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", endpoint::server_metadata,
+           make_reflection},
+    method{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+           endpoint::server_metadata, make_reflection},
 };
 
 }  // namespace
@@ -205,7 +222,7 @@ grpc::ServerGenericBidiReactor* make_call(grpc_context& context,
                                   [&](const method& each) { return each.path == call.method(); });
   std::optional<call_admission> admission;
   try {
-    if (found == methods.end()) {
+    if (found == methods.end() || !is_served(found->path, context.options)) {
       throw request_error(request_status::unimplemented,
                           "the method " + quoted_name(call.method()) + " is not served");
     }
