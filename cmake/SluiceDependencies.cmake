@@ -6,7 +6,7 @@
 #   if found      Dnnl::dnnl  OnnxMessages::onnx (layer 4)
 #   layer 5       CAF::core, of the CAF that SLUICE_CAF chooses
 #   layer 6       Boost::headers  OpenSSL::SSL  ZLIB::ZLIB  protobuf::libprotobuf  Grpc::grpc++
-#                 PrometheusCore::prometheus_core  CLI11::CLI11, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
+#                 PrometheusCore::prometheus_core  CLI11::CLI11  mimalloc, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   CUDA          see SluiceCuda
@@ -54,6 +54,7 @@ if(SLUICE_BUILD_SERVICE)
   find_package(Grpc 1.51 REQUIRED MODULE)
   find_package(CLI11 REQUIRED)
   find_package(PrometheusCore MODULE REQUIRED)
+  find_package(mimalloc 2 REQUIRED)
   find_path(TomlPlusPlus_INCLUDE_DIR toml++/toml.h REQUIRED DOC "Folder of toml++/toml.h")
   # Its header alone is in libprotoc-dev; the class is in the library of protobuf.
   find_path(ProtobufParser_INCLUDE_DIR google/protobuf/compiler/parser.h REQUIRED DOC "Folder of google/protobuf/compiler/parser.h")
