@@ -68,6 +68,8 @@ class worker_channel {
   /// reply.
   std::size_t receive(std::vector<run_message>& requests,
                       std::vector<std::uint64_t>& cancellations);
+  /// Whether `receive` would find something. For the thread that calls it.
+  [[nodiscard]] bool has_messages() const noexcept { return !requests_.is_empty(); }
   /// The elements of an input. Valid until the reply is sent.
   [[nodiscard]] std::span<const std::byte> bytes(const tensor_descriptor& input) const noexcept {
     return memory().subspan(input.offset, input.bytes);
@@ -78,6 +80,8 @@ class worker_channel {
   /// A thread that gets nothing waits for `take_releases`. It must note that it waits before it
   /// calls this function, so that the thread that takes the releases finds the note.
   [[nodiscard]] std::optional<reply_region> allocate(std::span<const std::uint64_t> sizes);
+  /// The size of the memory for outputs in bytes.
+  [[nodiscard]] std::uint64_t reply_bytes() const noexcept { return layout_.replies().bytes; }
   /// Whether a reply with outputs of these sizes fits while there is no other.
   [[nodiscard]] bool can_hold(std::span<const std::uint64_t> sizes) const;
   /// Answers a request. The outputs are the tensors of the region in this order; their offsets and

@@ -19,6 +19,10 @@ class wake_event {
   /// Whether `signal` has been called since the last call. What was done before those calls is
   /// visible afterwards. The thread that polls calls it.
   [[nodiscard]] bool take() noexcept;
+  /// Whether `take` would return true. Orders nothing.
+  [[nodiscard]] bool is_signaled() const noexcept {
+    return is_signaled_.load(std::memory_order_relaxed);
+  }
   /// Readable after `signal`, perhaps also once more after `take`.
   [[nodiscard]] int descriptor() const noexcept { return event_.get(); }
   /// Makes the descriptor unreadable, after it was readable. `take` comes after it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/front/connection_loop.hpp"
 
+#include "service/base/spin_wait.hpp"
 #include "service/front/http_connection.hpp"
 
 #include <boost/asio/post.hpp>
@@ -22,15 +23,24 @@ connection_loop::connection_loop(std::function<void()> on_closed)
 void connection_loop::start() {
   tick();
   thread_ = std::thread([this] {
-    while (true) {
+    while (!io_.stopped()) {
       try {
-        io_.run();
-        return;
+        run();
       } catch (const std::bad_alloc&) {
         continue;  // the connection whose handler threw has closed or meets a deadline
       }
     }
   });
+}
+
+void connection_loop::run() {
+  spin_wait wait;
+  while (!io_.stopped()) {
+    if (io_.poll() > 0) continue;
+    if (wait.spin([this] { return io_.poll() > 0; })) continue;
+    io_.run_one();
+    wait.end_sleep();
+  }
 }
 
 void connection_loop::drain() {

@@ -39,6 +39,8 @@ class connection_loop {
   template <class Function>
   void for_each(Function function);
   void tick();
+  /// Runs handlers until the loop is finished.
+  void run();
 
   std::function<void()> on_closed_;
   boost::asio::io_context io_{1};

@@ -58,7 +58,10 @@ worker_loop::worker_loop(worker_channel& channel, control_socket& control,
 
 void worker_loop::run() {
   while (!control_.is_closed()) {
-    if (!work()) sleep();
+    if (work()) continue;
+    if (wait_.spin([this] { return channel_.has_messages() || wake_->is_signaled(); })) continue;
+    sleep();
+    wait_.end_sleep();
   }
 }
 

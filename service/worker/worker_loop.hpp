@@ -2,6 +2,7 @@
 #pragma once
 
 #include "service/arena/worker_channel.hpp"
+#include "service/base/spin_wait.hpp"
 #include "service/base/wake_event.hpp"
 #include "service/front/control_socket.hpp"
 #include "service/worker/device_check.hpp"
@@ -87,6 +88,7 @@ class worker_loop {
   device_check check_{service_, wake_};
   std::vector<run_message> requests_;
   std::vector<std::uint64_t> cancellations_;
+  spin_wait wait_{};
 };
 
 }  // namespace sluice::service
