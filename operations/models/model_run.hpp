@@ -5,10 +5,12 @@
 
 #include <sluice/operations/program.hpp>
 #include <sluice/operations/run.hpp>
+#include <sluice/operations/tensor_spec.hpp>
 #include <sluice/runtime/extents.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,9 @@ struct model_run {
   /// The shapes that the results are cut to, by output of the program; empty: they are not cut.
   std::vector<extents> shapes{};
   std::size_t result_bytes = 0;  ///< of the results before they are cut; 0: unknown
+  /// The properties of the results before they are cut, by output of the model; empty: unknown.
+  /// Valid only during `model_request::pass_on`.
+  std::span<const tensor_spec> results{};
 };
 
 /// Picks the results of a run that are wanted, without what padded inputs have added to them.

@@ -66,7 +66,8 @@ namespace {
   model_run run{.what = outcome.what,
                 .outputs = wanted_outputs(request, outcome),
                 .shapes = shapes_of(request, outcome),
-                .result_bytes = result_bytes_of(request, outcome)};
+                .result_bytes = result_bytes_of(request, outcome),
+                .results = outcome.results};
   run.inputs.reserve(outcome.inputs.size());
   for (const auto number : outcome.inputs) {
     auto& input = request.inputs[number];

@@ -52,7 +52,8 @@ std::string run_key_of(std::uint64_t program, std::span<const tensor_spec> input
   return key;
 }
 
-/// Refuses a given output that does not fit `result`.
+}  // namespace
+
 void require_fit(const std::string& name, const tensor_spec& output, const tensor_spec& result) {
   if (output.type != result.type) {
     throw invalid_argument(name, "is of type " + std::string(to_string(output.type)) +
@@ -69,6 +70,8 @@ void require_fit(const std::string& name, const tensor_spec& output, const tenso
                                      ", so elements of the result share memory");
   }
 }
+
+namespace {
 
 /// Whether a step, which is inferred as `step_inference`, may write `result` where the input
 /// `input` lies: it works in place on the whole input, and no later step reads that.

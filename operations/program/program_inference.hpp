@@ -32,6 +32,10 @@ struct given_output {
   [[nodiscard]] bool operator==(const given_output&) const noexcept = default;
 };
 
+/// Refuses a given output that does not fit the result.
+/// @throws error `invalid_argument` with the name `name`
+void require_fit(const std::string& name, const tensor_spec& output, const tensor_spec& result);
+
 struct batch_layout;
 
 /// What a run of a program computes, once the properties of its inputs and outputs are known: the

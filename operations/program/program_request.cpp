@@ -99,7 +99,7 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
           {number, 0, host_transfer::upload(libraries.stream(), values.data(), values.bytes())});
     }
     result->calls = parts.calls;
-    if (parts.downloads) add_downloads(get(call), libraries.stream(), *parts.downloads, *result);
+    if (parts.downloads) add_downloads(get(call), libraries.stream(), parts, *result);
     return result;
   }
   void enqueue(lane_libraries& libraries, const call_storage&,
@@ -124,16 +124,19 @@ class program_descriptor final : public launch_descriptor, private batch_descrip
         ->enqueue_batch(libraries, {memory.addresses, memory.members}, memory.workspace);
   }
 
-  /// Prepares the download of each output to a new tensor.
-  static void add_downloads(const program_call& call, stream_ref stream, host_tensors& downloads,
+  /// Prepares the download of each output to its target or to a new tensor.
+  static void add_downloads(const program_call& call, stream_ref stream, const run_parts& parts,
                             program_launch& launch) {
     const auto& graph = *call.graph;
     const auto roots = graph.inputs().size() + graph.constants().size();
+    auto& downloads = *parts.downloads;
     downloads = {};
     for (std::uint32_t i = 0; i < graph.outputs().size(); ++i) {
       const auto& value = call.inferred->values[graph.outputs()[i]];
       const auto memory = call.inferred->memory_of_output[i];
-      host_tensor target(value.layout.type(), value.layout.shape());
+      const bool is_given = !parts.targets.empty() && parts.targets[i];
+      host_tensor target =
+          is_given ? parts.targets[i] : host_tensor(value.layout.type(), value.layout.shape());
       launch.downloads.push_back({static_cast<std::uint32_t>(roots + memory),
                                   call.inferred->written[memory].output ? 0 : value.layout.offset(),
                                   host_transfer::download(stream, target.data(), target.bytes())});
@@ -236,6 +239,18 @@ program_request::list<given_output> program_request::given_outputs() const {
   return specs;
 }
 
+/// @throws error `invalid_argument` if a target cannot take its result
+void program_request::require_targets(const program_inference& inferred) const {
+  const auto& graph = *request_.what.graph();
+  require_outputs(graph, parts_.targets.size());
+  for (std::size_t i = 0; i < parts_.targets.size(); ++i) {
+    const auto& target = parts_.targets[i];
+    if (!target) continue;
+    require_fit(graph.output_name(i), tensor_spec::row_major(target.type(), target.shape()),
+                inferred.values[graph.outputs()[i]].spec());
+  }
+}
+
 void program_request::infer_steps() {
   const auto& graph = request_.what.graph();
   if (graph == nullptr) throw invalid_argument("what", "is no program");
@@ -255,6 +270,7 @@ void program_request::infer_steps() {
   const auto outputs = given_outputs();
   auto run = graph->infer(specs, request_.scalars, outputs);
   const auto inferred = std::move(run.shared);
+  require_targets(*inferred);
   parts_.calls = std::move(run.calls);
   bool stacks = inferred->stacks;
   for (std::size_t i = 0; i < request_.inputs.size(); ++i) {
@@ -304,6 +320,7 @@ std::size_t program_request::bytes() const noexcept {
   constexpr std::size_t queued_use_bytes = 128;  // of its place in the queue, for each operand
   std::size_t host_bytes = detail::host_bytes_of(request_);
   for (const auto& input : parts_.host_inputs) host_bytes += input.second.bytes();
+  for (const auto& target : parts_.targets) host_bytes += sizeof(target) + target.bytes();
   return sizeof(*this) + options.tag.capacity() + host_bytes +
          parts_.calls.capacity() * sizeof(step_call) +
          parts_.host_inputs.capacity() * sizeof(parts_.host_inputs[0]) +
@@ -383,6 +400,7 @@ std::unique_ptr<detail::launch_continuation> program_request::launch(
 void program_request::drop_program() noexcept {
   request_.what = program();
   parts_.host_inputs.clear();
+  parts_.targets.clear();
   call_.reset();
 }
 

@@ -43,22 +43,24 @@ struct run_parts {
   std::vector<std::pair<std::uint32_t, host_tensor>> host_inputs{};  ///< with their numbers
   std::vector<step_call> calls{};                                    ///< of the varying steps
   std::shared_ptr<host_tensors> downloads{};  ///< becomes the results; null: they stay there
+  std::vector<host_tensor> targets{};         ///< empty, or for each download a tensor or nothing
 };
 
 /// One run of a program. Its uses are those of the inputs, the constants and the blocks that the
 /// outputs lie in, in this order.
 class program_request final : public detail::operation_request {
  public:
-  /// Downloads the results to `downloads`, unless that is null. The lists of the request are in
-  /// `memory`.
+  /// Downloads the results to `downloads`, unless that is null, and those with a target to that.
+  /// The lists of the request are in `memory`.
   program_request(detail::owner_memory& memory, run&& request, request_options&& o,
                   request_sender s, reply_token<tensors>&& t,
-                  std::shared_ptr<host_tensors> downloads = nullptr) noexcept
+                  std::shared_ptr<host_tensors> downloads = nullptr,
+                  std::vector<host_tensor> targets = {}) noexcept
       : operation_request(descriptor_of_programs(), std::move(o), s, t.failures()),
         reply_(std::move(t)),
         memory_(memory),
         request_(std::move(request)),
-        parts_{.downloads = std::move(downloads)} {}
+        parts_{.downloads = std::move(downloads), .targets = std::move(targets)} {}
 
   const void* operation() const noexcept override { return &parts_; }
   [[nodiscard]] std::optional<error> infer() noexcept override {
@@ -86,6 +88,7 @@ class program_request final : public detail::operation_request {
   using list = std::vector<T, detail::owner_allocator<T>>;
 
   void infer_steps();
+  void require_targets(const program_inference& inferred) const;
   [[nodiscard]] list<given_output> given_outputs() const;
   void drop_operands() noexcept override;
   void drop_program() noexcept;

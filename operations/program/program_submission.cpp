@@ -29,7 +29,9 @@ std::size_t host_bytes_of(const run& request) noexcept {
          request.scalars.capacity() * sizeof(scalar);
 }
 std::size_t host_bytes_of(const run_to_host& request) noexcept {
-  return host_bytes_of_inputs(request.inputs) + request.scalars.capacity() * sizeof(scalar);
+  std::size_t sum = request.outputs.capacity() * sizeof(host_tensor);
+  for (const auto& output : request.outputs) sum += output.bytes();
+  return sum + host_bytes_of_inputs(request.inputs) + request.scalars.capacity() * sizeof(scalar);
 }
 std::size_t host_bytes_of(const prepare& request) noexcept {
   return request.inputs.capacity() * sizeof(tensor_spec) +
@@ -79,7 +81,7 @@ void executor::submit(run_to_host request, const request_options& options,
               token.succeed(std::move(*downloads));
             },
             [token](const error& failure) { token.fail(failure); }),
-        downloads));
+        downloads, std::move(request.outputs)));
   } catch (...) {
     request = {};
     token.fail(current_error());

@@ -8,10 +8,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -147,6 +150,86 @@ TEST_P(run_to_host_test, is_prepared_ahead) {
                       .outputs = {tensor_spec::row_major(element_type::f32, {4, 3})},
                       .to_host = true});
   }));
+}
+
+/// A tensor in memory of its own; `destroyed` is set once nothing owns that any more.
+host_tensor external_tensor(element_type type, const extents& shape, std::atomic<bool>& destroyed) {
+  const auto bytes = host_tensor(type, shape).bytes();
+  const std::shared_ptr<std::byte> memory(new (std::align_val_t(256)) std::byte[bytes],
+                                          [&destroyed](std::byte* address) {
+                                            ::operator delete[](address, std::align_val_t(256));
+                                            destroyed = true;
+                                          });
+  return host_tensor::external(memory, type, shape);
+}
+
+TEST_P(run_to_host_test, writes_to_given_outputs) {
+  program_builder p;
+  const auto x = p.input("x");
+  const auto sum = p.add("sum", add(x, x));
+  const program program = std::move(p).build({sum.transposed(), sum, sum.select(0, 2)});
+  // The last one goes through the ring of pinned memory.
+  for (const auto& shape : {extents{5, 6}, extents{700, 900}}) {
+    const auto input = numbers(shape);
+    const auto alone_sum = alone(add(input, input));
+    const std::vector<tensor> expected{alone_sum.transposed(), alone_sum, alone_sum.select(0, 2)};
+    std::array<std::atomic<bool>, 2> destroyed{};
+    {
+      const auto first =
+          external_tensor(element_type::f32, {shape[1], shape[0]}, destroyed.front());
+      const auto last = external_tensor(element_type::f32, {shape[1]}, destroyed.back());
+      const auto results = on_host(
+          {.what = program, .inputs = {get(input)}, .outputs = {first, host_tensor(), last}});
+      expect_equal(results, expected);
+      EXPECT_EQ(results[0].data(), std::as_const(first).data());
+      EXPECT_EQ(results[2].data(), std::as_const(last).data());
+      EXPECT_FALSE(destroyed.front() || destroyed.back());
+    }
+    await([&] {
+      runtime().reap_pending();
+      return destroyed.front() && destroyed.back();
+    });
+  }
+}
+
+TEST_P(run_to_host_test, refuses_outputs_that_do_not_fit) {
+  program_builder p;
+  const program program = std::move(p).build({p.add("sum", add(p.input("x"), 1))});
+  const auto refuses = [&](const std::vector<host_tensor>& outputs, const char* text) {
+    return throws(errc::invalid_argument, text, [&] {
+      (void)on_host({.what = program, .inputs = {numbers({3, 4})}, .outputs = outputs});
+    });
+  };
+  const host_tensor fitting(element_type::f32, {3, 4});
+  EXPECT_TRUE(refuses({fitting, fitting}, "outputs: there are 2, but the program has 1"));
+  EXPECT_TRUE(refuses({host_tensor(element_type::f16, {3, 4})}, "is of type f16"));
+  EXPECT_TRUE(refuses({host_tensor(element_type::f32, {4, 3})}, "has the shape [4, 3]"));
+  EXPECT_TRUE(refuses({host_tensor(element_type::f32, {12})}, "has the shape [12]"));
+}
+
+TEST_P(run_to_host_test, keeps_a_given_output_until_nothing_writes_it) {
+  program_builder p;
+  const auto x = p.input("x");
+  const program program = std::move(p).build({p.add("sum", add(x, x))});
+  const auto input = numbers({16, 16});
+  (void)on_host({program, {input}});
+  std::atomic<bool> destroyed{false};
+  gate closed;
+  closed.hold(test_executor().lane().stream());
+  auto late = submit(
+      test_executor(),
+      sluice::run_to_host{.what = program,
+                          .inputs = {input},
+                          .outputs = {external_tensor(element_type::f32, {16, 16}, destroyed)}},
+      {.deadline = timer().now() + std::chrono::milliseconds(5)});
+  timer().advance(std::chrono::milliseconds(5));
+  EXPECT_TRUE(throws(errc::deadline_exceeded, "", [&] { (void)wait(late); }));
+  EXPECT_FALSE(destroyed);
+  closed.open();
+  await([&] {
+    runtime().reap_pending();
+    return destroyed.load();
+  });
 }
 
 // A client that has its answer can allocate the memory again, and shares its own with nobody.
