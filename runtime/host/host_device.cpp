@@ -26,6 +26,20 @@ namespace sluice {
 namespace host {
 namespace {
 
+/// Copies bytes. For the thread of a stream, which helpers of the device help with many bytes.
+void copy_bytes(std::byte* destination, const std::byte* source, std::size_t bytes) {
+  constexpr std::size_t page = 4096;
+  constexpr double nanoseconds_of_page = 400;  // 10 GB/s
+  const work_chunks chunks(static_cast<std::int64_t>((bytes + page - 1) / page),
+                           nanoseconds_of_page);
+  parallel_for(chunks.count(), [&](std::int64_t chunk) {
+    const auto [first_page, last_page] = chunks[chunk];
+    const auto begin = static_cast<std::size_t>(first_page) * page;
+    const auto end = std::min(static_cast<std::size_t>(last_page) * page, bytes);
+    std::memcpy(destination + begin, source + begin, end - begin);
+  });
+}
+
 class record_task final : public host_task {
  public:
   record_task(host_event& event, std::uint64_t value, bool takes_failure) noexcept
@@ -342,7 +356,8 @@ class host_device final : public device {
     require_usable();
     if (bytes == 0) return;
     auto task = [destination, source, bytes] {
-      std::memcpy(destination, source, bytes);
+      copy_bytes(static_cast<std::byte*>(destination), static_cast<const std::byte*>(source),
+                 bytes);
     };
     as_stream(stream).submit_counted(new function_task<decltype(task)>(std::move(task)),
                                      fault_target::copy);

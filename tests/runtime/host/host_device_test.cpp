@@ -246,17 +246,21 @@ TEST_F(host_device, notifies_behind_the_work_before) {
 
 TEST_F(host_device, copies) {
   auto generator = make_generator();
-  std::vector<std::byte> source(10'001);
-  for (auto& b : source) b = static_cast<std::byte>(generator());
-  std::vector<std::byte> middle(source.size());
-  std::vector<std::byte> destination(source.size());
   auto* s = tested().create_stream();
-  tested().copy(middle.data(), source.data(), source.size(), copy_direction::host_to_device, s);
-  tested().copy(destination.data(), middle.data(), middle.size(), copy_direction::device_to_host,
-                s);
-  tested().copy(nullptr, nullptr, 0, copy_direction::device_to_device, s);
-  tested().synchronize(s);
-  EXPECT_EQ(destination, source);
+  // The threads of the device help with the largest.
+  for (const std::size_t bytes : {1U, 10'001U, 2'048'000U, 20'000'003U}) {
+    std::vector<std::byte> source(bytes);
+    for (auto& b : source) b = static_cast<std::byte>(generator());
+    std::vector<std::byte> middle(bytes);
+    std::vector<std::byte> destination(bytes + 1);
+    tested().copy(middle.data(), source.data(), bytes, copy_direction::host_to_device, s);
+    tested().copy(destination.data(), middle.data(), bytes, copy_direction::device_to_host, s);
+    tested().copy(nullptr, nullptr, 0, copy_direction::device_to_device, s);
+    tested().synchronize(s);
+    EXPECT_EQ(destination.back(), std::byte{0});
+    destination.pop_back();
+    EXPECT_TRUE(destination == source) << bytes;
+  }
 }
 
 TEST_F(host_device, fills_with_patterns_of_1_2_4_8_and_16_bytes) {
