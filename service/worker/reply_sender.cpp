@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 namespace sluice::service {
@@ -50,6 +51,24 @@ namespace {
 
 }  // namespace
 
+std::shared_ptr<reply_region> reply_sender::reserve(std::span<const std::uint64_t> sizes) {
+  const auto bytes = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+  const std::lock_guard lock(mutex_);
+  // What waits for memory comes first.
+  if (!waiting_.empty()) return nullptr;
+  if (reserved_bytes_.load(std::memory_order_relaxed) + bytes > channel_.reply_bytes() / 2) {
+    return nullptr;
+  }
+  auto region = channel_.allocate(sizes);
+  if (!region) return nullptr;
+  auto owned = std::make_unique<reply_region>(std::move(*region));
+  reserved_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return {owned.release(), [this, bytes](const reply_region* memory) {
+            delete memory;
+            reserved_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+          }};
+}
+
 void reply_sender::send(worker_reply reply) noexcept {
   const std::lock_guard lock(mutex_);
   // Before an attempt, as `worker_channel::allocate` asks.
@@ -69,6 +88,10 @@ bool reply_sender::try_send(worker_reply& reply) {
   }
   if (reply.error) {
     return channel_.send_error(reply.request, reply.error->status(), reply.error->what());
+  }
+  if (const auto memory = std::move(reply.memory)) {
+    channel_.send(reply.request, descriptors_of(reply), std::move(*memory), reply.statistics);
+    return true;
   }
   auto region = channel_.allocate(sizes_of(reply.outputs));
   if (!region) return false;

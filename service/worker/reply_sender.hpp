@@ -6,10 +6,13 @@
 
 #include <sluice/operations/host_tensor.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 namespace sluice::service {
@@ -21,6 +24,8 @@ struct worker_reply {
   std::vector<host_tensor> outputs{};    ///< one for each number
   std::optional<request_error> error{};  ///< instead of outputs
   run_statistics statistics{};           ///< of the run with the outputs
+  /// Memory of the channel in which the outputs lie, in their order; null: they are copied there.
+  std::shared_ptr<reply_region> memory{};
 };
 
 /// Sends replies to the front. A reply for which there is no memory waits until the front has
@@ -34,6 +39,10 @@ class reply_sender {
   [[nodiscard]] bool can_send(std::size_t bytes) const {
     return channel_.can_hold(std::vector<std::uint64_t>{bytes});
   }
+  /// Memory for outputs of these sizes in bytes, before a run has them; null if there is none now.
+  /// All of it together is at most half of the memory for outputs, so that runs that take long
+  /// delay no other replies. It must not outlive this.
+  [[nodiscard]] std::shared_ptr<reply_region> reserve(std::span<const std::uint64_t> sizes);
   /// Sends a reply, or keeps it. Outputs that can never fit, or have no type in the protocol,
   /// become an error.
   void send(worker_reply reply) noexcept;
@@ -46,6 +55,7 @@ class reply_sender {
   worker_channel& channel_;
   std::mutex mutex_;
   std::vector<worker_reply> waiting_;  // the oldest first
+  std::atomic<std::uint64_t> reserved_bytes_{0};
 };
 
 }  // namespace sluice::service

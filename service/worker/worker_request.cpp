@@ -7,7 +7,9 @@
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/operations/tensors.hpp>
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -36,19 +38,57 @@ namespace {
   }
 }
 
+/// The smallest results in bytes that the launch writes to the memory of the channel itself. For
+/// smaller ones a copy takes less time.
+constexpr std::size_t least_direct_bytes = std::size_t{64} << 10U;
+
+/// Has the launch write its results to `memory`, in the order of the reply.
+/// @param numbers  of the outputs of the model
+void direct_results(run_to_host& request, const detail::model_run& run,
+                    const std::vector<std::uint32_t>& numbers,
+                    const std::shared_ptr<reply_region>& memory) {
+  request.outputs.resize(request.what.outputs());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto& spec = run.results[numbers[i]];
+    const std::shared_ptr<void> elements(memory, memory->tensor(i).data());
+    request.outputs[run.outputs.empty() ? i : run.outputs[i]] =
+        host_tensor::external(elements, spec.type, spec.shape);
+  }
+}
+
+/// Memory of the channel for the results of a run; null if they are copied there afterwards.
+[[nodiscard]] std::shared_ptr<reply_region> memory_for(const detail::model_run& run,
+                                                       const std::vector<std::uint32_t>& numbers,
+                                                       reply_sender& replies) {
+  const bool is_cut = !run.shapes.empty();
+  if (run.results.empty() || is_cut || run.result_bytes < least_direct_bytes) return nullptr;
+  auto outputs = run.outputs;
+  std::sort(outputs.begin(), outputs.end());
+  // Two outputs of the model that are one of the program.
+  if (std::adjacent_find(outputs.begin(), outputs.end()) != outputs.end()) return nullptr;
+  std::vector<std::uint64_t> sizes;
+  for (const auto number : numbers) sizes.push_back(run.results[number].bytes());
+  return replies.reserve(sizes);
+}
+
 /// Sends the results of a run.
 class run_receiver final : public reply_token<host_tensors>::receiver {
  public:
+  /// @param memory  in which the results lie, or null
   run_receiver(worker_request::destination&& answer, worker_lanes::place place,
-               detail::output_choice<host_tensors>&& choice)
-      : answer_(std::move(answer)), place_(std::move(place)), choice_(std::move(choice)) {}
+               detail::output_choice<host_tensors>&& choice, std::shared_ptr<reply_region> memory)
+      : answer_(std::move(answer)),
+        place_(std::move(place)),
+        choice_(std::move(choice)),
+        memory_(std::move(memory)) {}
 
   void succeed(host_tensors results) noexcept override {
     const auto failure = detail::failure_of([&] {
       auto chosen = choice_(std::move(results));
       worker_reply reply{.request = answer_.request,
                          .numbers = std::move(answer_.numbers),
-                         .statistics = completion_trace::statistics_of_last(answer_.receipt)};
+                         .statistics = completion_trace::statistics_of_last(answer_.receipt),
+                         .memory = std::move(memory_)};
       for (std::size_t i = 0; i < chosen.size(); ++i) {
         const auto type = datatype_of(chosen[i].type());
         if (type != answer_.model->output_types.at(reply.numbers[i])) {
@@ -72,6 +112,7 @@ class run_receiver final : public reply_token<host_tensors>::receiver {
   worker_request::destination answer_;
   std::optional<worker_lanes::place> place_;  // until the answer
   const detail::output_choice<host_tensors> choice_;
+  std::shared_ptr<reply_region> memory_;
 };
 
 }  // namespace
@@ -94,10 +135,13 @@ void worker_request::pass_on(detail::model_run&& run) {
   }
   auto& lane = answer_.lanes->choose(answer_.lane_count);
   run_to_host request{.what = std::move(run.what), .inputs = std::move(run.inputs)};
+  auto memory = memory_for(run, answer_.numbers, *answer_.replies);
+  if (memory) direct_results(request, run, answer_.numbers, memory);
   const auto client = sender;
   auto token = reply_token<host_tensors>::make<run_receiver>(
       std::move(answer_), lane.take_place(),
-      detail::output_choice<host_tensors>(std::move(run.outputs), std::move(run.shapes)));
+      detail::output_choice<host_tensors>(std::move(run.outputs), std::move(run.shapes)),
+      std::move(memory));
   lane.executor().submit(std::move(request), options, std::move(token), client);
 }
 
