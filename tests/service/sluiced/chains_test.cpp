@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of models as clients see them, beside double-precision numbers.
-#include "tests/models/onnx_graph.hpp"
-#include "tests/service/front/raw_client.hpp"
-#include "tests/service/metrics/parsed_metrics.hpp"
-#include "tests/service/sluiced/service_process.hpp"
-#include "tests/support/random_values.hpp"
-#include "tests/support/seed.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/service/sluiced/served_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,10 +12,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <memory>
-#include <random>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,32 +22,15 @@ namespace {
 using nlohmann::json;
 using sluice::test::onnx_graph;
 
-constexpr std::size_t inner = 5;
 constexpr std::size_t outer = 3;
 
-std::string get_request(const std::string& path) {
-  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-}
-std::string post_request(const std::string& path, const json& body) {
-  const auto text = body.dump();
-  return "POST " + path +
-         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(text.size()) +
-         "\r\n\r\n" + text;
-}
-
 /// The chain `text`: result = factor * tanh(page * weights), in two models.
-class chains : public ::testing::Test {
+class chains : public served_folder {
  protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(service_process::path())) {
-      GTEST_SKIP() << "this build has no sluiced";
-    }
-    weights_ = sluice::test::random_values<float>(generator_, inner * outer);
-  }
   [[nodiscard]] onnx_graph features() const {
     onnx_graph g;
-    g.input("x", {-1, inner}).output("y", {-1, outer});
-    g.constant("w", weights_, {inner, outer});
+    g.input("x", {-1, columns}).output("y", {-1, outer});
+    g.constant("w", weights_, {columns, outer});
     g.node("MatMul", {"x", "w"}, {"y"});
     return g;
   }
@@ -70,17 +43,10 @@ class chains : public ::testing::Test {
     g.node("Mul", {"t", "factor"}, {"y"});
     return g;
   }
-  /// Writes a version of a model, and puts it into its place as a whole.
-  void put(const std::string& model, int version, const std::string& file) const {
-    const auto folder = folder_.path() / model / std::to_string(version);
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "model.part", std::ios::binary) << file;
-    std::filesystem::rename(folder / "model.part", folder / "model.onnx");
-  }
   void put_chain(const std::string& name, const std::string& first, const std::string& second,
                  const std::string& others = "") const {
-    std::filesystem::create_directories(folder_.path() / name / "1");
-    std::ofstream(folder_.path() / name / "config.pbtxt") << others + R"(
+    std::filesystem::create_directories(folder() / name / "1");
+    std::ofstream(folder() / name / "config.pbtxt") << others + R"(
 platform: "ensemble"
 max_batch_size: 64
 input { name: "page" data_type: TYPE_FP32 dims: 5 }
@@ -98,50 +64,24 @@ ensemble_scheduling {
     put("scores", 1, scores(2).bytes());
     put_chain("text", "features", "scores");
   }
-  void start() {
-    service_ = std::make_unique<service_process>(
-        std::vector<std::string>{"--models", folder_.path().string(), "--device", "host"});
-  }
-  [[nodiscard]] service_process& service() { return *service_; }
-  [[nodiscard]] raw_reply ask(const std::string& request) {
-    raw_client client(service().port());
-    client.send(request);
-    auto reply = client.receive();
-    if (!reply) throw std::runtime_error("the connection ended without an answer");
-    return *reply;
-  }
-  /// Asks until the answer is as expected, or a long time has passed.
-  [[nodiscard]] raw_reply ask_until(const std::string& request,
-                                    const std::function<bool(const raw_reply&)>& is_expected) {
-    for (int attempt = 0;; ++attempt) {
-      auto reply = ask(request);
-      if (is_expected(reply) || attempt == 1500) return reply;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  [[nodiscard]] raw_reply ask_when_served(const std::string& request) {
-    return ask_until(request, [](const auto& reply) { return reply.status != 503; });
-  }
-  [[nodiscard]] std::vector<float> rows(std::size_t count) {
-    return sluice::test::random_values<float>(generator_, count * inner);
-  }
   [[nodiscard]] static std::string infer(const std::vector<float>& x,
                                          const std::string& model = "text") {
-    return post_request("/v2/models/" + model + "/infer", {{"inputs",
-                                                            {{{"name", "page"},
-                                                              {"datatype", "FP32"},
-                                                              {"shape", {x.size() / inner, inner}},
-                                                              {"data", x}}}}});
+    return json_request("/v2/models/" + model + "/infer",
+                        {{"inputs",
+                          {{{"name", "page"},
+                            {"datatype", "FP32"},
+                            {"shape", {x.size() / columns, columns}},
+                            {"data", x}}}}});
   }
   [[nodiscard]] bool is_right(const raw_reply& reply, const std::vector<float>& x,
                               double factor) const {
     const auto output = json::parse(reply.body).at("outputs").at(0);
     const auto y = output.at("data").get<std::vector<float>>();
-    if (output.at("name") != "result" || y.size() != x.size() / inner * outer) return false;
+    if (output.at("name") != "result" || y.size() != x.size() / columns * outer) return false;
     for (std::size_t i = 0; i < y.size(); ++i) {
       double sum = 0;
-      for (std::size_t k = 0; k < inner; ++k) {
-        sum += double{x[i / outer * inner + k]} * double{weights_[k * outer + i % outer]};
+      for (std::size_t k = 0; k < columns; ++k) {
+        sum += double{x[i / outer * columns + k]} * double{weights_[k * outer + i % outer]};
       }
       if (std::abs(double{y[i]} - factor * std::tanh(sum)) > 1e-5) return false;
     }
@@ -149,41 +89,36 @@ ensemble_scheduling {
   }
 
  private:
-  std::mt19937_64 generator_ = sluice::test::make_generator();
-  sluice::test::temporary_folder folder_;
-  std::vector<float> weights_;
-  std::unique_ptr<service_process> service_;
+  std::vector<float> weights_ = numbers(outer);
 };
 
 TEST_F(chains, are_models_to_clients) {
   put_models();
   start();
-  const auto metadata = json::parse(ask_when_served(get_request("/v2/models/text")).body);
+  const auto metadata = json::parse(ask_when_served(get("/v2/models/text")).body);
   EXPECT_EQ(metadata.at("platform"), "ensemble");
   EXPECT_EQ(metadata.at("versions"), json({"1"}));
   EXPECT_EQ(metadata.at("inputs"),
-            json({{{"name", "page"}, {"datatype", "FP32"}, {"shape", {-1, inner}}}}));
+            json({{{"name", "page"}, {"datatype", "FP32"}, {"shape", {-1, columns}}}}));
   EXPECT_EQ(metadata.at("outputs"),
             json({{{"name", "result"}, {"datatype", "FP32"}, {"shape", {-1, outer}}}}));
-  const auto config = json::parse(ask(get_request("/v2/models/text/config")).body);
+  const auto config = json::parse(ask(get("/v2/models/text/config")).body);
   EXPECT_EQ(config.at("platform"), "ensemble");
   EXPECT_EQ(config.at("ensemble_scheduling").at("step").at(1).at("model_name"), "scores");
-  EXPECT_EQ(ask_when_served(get_request("/v2/health/ready")).status, 200U);
+  EXPECT_EQ(ask_when_served(get("/v2/health/ready")).status, 200U);
   for (const std::size_t count : {1U, 7U, 64U}) {
-    const auto x = rows(count);
+    const auto x = numbers(count);
     const auto reply = ask(infer(x));
     ASSERT_EQ(reply.status, 200U) << reply.body;
     EXPECT_TRUE(is_right(reply, x, 2)) << reply.body;
   }
-  EXPECT_EQ(ask(infer(rows(65))).status, 400U) << "the batch is too large";
-  const auto index = json::parse(ask(post_request("/v2/repository/index", json::object())).body);
+  EXPECT_EQ(ask(infer(numbers(65))).status, 400U) << "the batch is too large";
+  const auto index = json::parse(ask(json_request("/v2/repository/index", json::object())).body);
   ASSERT_EQ(index.size(), 3U);
   EXPECT_EQ(index.at(2).at("name"), "text");
   EXPECT_EQ(index.at(2).at("state"), "READY");
   // A request is one launch of the chain, and none of the models that are its steps.
-  raw_client operators(service().metrics_port());
-  operators.send(get_request("/metrics"));
-  const parsed_metrics metrics(operators.receive().value_or(raw_reply{}).body);
+  const auto metrics = read_metrics();
   const auto launches = [&](const char* model) {
     return metrics.value("nv_inference_exec_count", {{"model", model}, {"version", "1"}});
   };
@@ -195,8 +130,8 @@ TEST_F(chains, are_models_to_clients) {
 TEST_F(chains, are_loaded_again_with_a_step_in_traffic) {
   put_models();
   start();
-  (void)ask_when_served(get_request("/v2/models/text"));
-  const auto x = rows(4);
+  (void)ask_when_served(get("/v2/models/text"));
+  const auto x = numbers(4);
   std::atomic<bool> is_over{false};
   std::atomic<std::size_t> older{0};
   std::atomic<std::size_t> newer{0};
@@ -245,17 +180,17 @@ TEST_F(chains, are_loaded_again_with_a_step_in_traffic) {
 TEST_F(chains, keep_their_files_while_a_step_is_broken) {
   put_models();
   start();
-  const auto x = rows(3);
+  const auto x = numbers(3);
   EXPECT_TRUE(is_right(ask_when_served(infer(x)), x, 2));
   put("scores", 2, "this is no model");
   // The next model is loaded after that.
   put("third", 1, scores(1).bytes());
-  EXPECT_EQ(ask_until(get_request("/v2/models/third"),
-                      [](const auto& reply) { return reply.status == 200; })
-                .status,
-            200U);
+  EXPECT_EQ(
+      ask_until(get("/v2/models/third"), [](const auto& reply) { return reply.status == 200; })
+          .status,
+      200U);
   EXPECT_TRUE(is_right(ask(infer(x)), x, 2));
-  const auto load = ask(post_request("/v2/repository/models/text/load", json::object()));
+  const auto load = ask(json_request("/v2/repository/models/text/load", json::object()));
   EXPECT_EQ(load.status, 403U) << "only over the Unix socket, or with a token";
 }
 
@@ -290,7 +225,7 @@ TEST_F(chains, state_the_step_that_is_broken) {
   put_chain("h", "features", "scores", "name: 'other'");
   start();
   const auto expect_problem = [&](const std::string& chain, const std::string& problem) {
-    const auto reply = ask_until(infer(rows(1), chain), [&](const auto& r) {
+    const auto reply = ask_until(infer(numbers(1), chain), [&](const auto& r) {
       return r.body.find(problem) != std::string::npos;
     });
     EXPECT_EQ(reply.status, 503U) << chain;
@@ -305,7 +240,7 @@ TEST_F(chains, state_the_step_that_is_broken) {
   expect_problem("f", "step '1 (nothing)': there is no such model");
   expect_problem("g", "step '1 (g)': a chain cannot be a step of a chain");
   expect_problem("h", "name must be the name of the folder");
-  const auto x = rows(2);
+  const auto x = numbers(2);
   EXPECT_TRUE(is_right(ask_when_served(infer(x)), x, 2)) << "other models are not affected";
 }
 

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluiced with its worker, as clients see it, beside double-precision numbers.
-#include "tests/models/onnx_graph.hpp"
-#include "tests/service/front/raw_client.hpp"
-#include "tests/service/metrics/parsed_metrics.hpp"
-#include "tests/service/sluiced/service_process.hpp"
-#include "tests/support/random_values.hpp"
-#include "tests/support/seed.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/service/sluiced/served_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <random>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,117 +22,7 @@ namespace {
 using nlohmann::json;
 using sluice::test::onnx_graph;
 
-constexpr std::size_t columns = 5;
-
-/// y = factor * x for rows of x.
-onnx_graph scale(float factor) {
-  onnx_graph g;
-  const std::vector<std::int64_t> rows{-1, columns};
-  g.input("x", rows).output("y", rows);
-  g.constant("factor", std::vector<float>{factor}, {1});
-  g.node("Mul", {"x", "factor"}, {"y"});
-  return g;
-}
-
-std::string bytes_of(const std::vector<float>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-/// A request for rows of `x` as binary data.
-std::string binary_request(const std::string& model, const std::vector<float>& x) {
-  const auto header = json{{"inputs",
-                            {{{"name", "x"},
-                              {"datatype", "FP32"},
-                              {"shape", {x.size() / columns, columns}},
-                              {"parameters", {{"binary_data_size", x.size() * sizeof(float)}}}}}},
-                           {"parameters", {{"binary_data_output", true}}}}
-                          .dump();
-  const auto body = header + bytes_of(x);
-  return "POST /v2/models/" + model + "/infer HTTP/1.1\r\nHost: localhost\r\n" +
-         "Inference-Header-Content-Length: " + std::to_string(header.size()) +
-         "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-}
-
-std::string json_request(const std::string& path, const json& body) {
-  const auto text = body.dump();
-  return "POST " + path +
-         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(text.size()) +
-         "\r\n\r\n" + text;
-}
-
-std::string get(const std::string& path) {
-  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-}
-
-/// The elements of the only output of a binary reply.
-std::vector<float> elements_of(const raw_reply& reply) {
-  const auto length = std::stoul(*reply.field("Inference-Header-Content-Length"));
-  std::vector<float> y((reply.body.size() - length) / sizeof(float));
-  std::memcpy(y.data(), reply.body.data() + length, y.size() * sizeof(float));
-  return y;
-}
-
-/// Whether y = factor * x, by numbers of double precision.
-bool is_scaled(const std::vector<float>& y, const std::vector<float>& x, double factor) {
-  if (y.size() != x.size()) return false;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (std::abs(double{y[i]} - factor * double{x[i]}) > 1e-6 * std::abs(factor * double{x[i]})) {
-      return false;
-    }
-  }
-  return true;
-}
-
-class sluiced : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(service_process::path())) {
-      GTEST_SKIP() << "this build has no sluiced";
-    }
-  }
-  /// Writes a version of a model, and puts it into its place as a whole.
-  void put(const std::string& model, int version, const std::string& file) const {
-    const auto folder = folder_.path() / model / std::to_string(version);
-    std::filesystem::create_directories(folder);
-    const auto complete = folder / "model.part";
-    std::ofstream(complete, std::ios::binary) << file;
-    std::filesystem::rename(complete, folder / "model.onnx");
-  }
-  void put_config(const std::string& model, const std::string& text) const {
-    std::ofstream(folder_.path() / model / "config.toml") << text;
-  }
-  void start(std::vector<std::string> options = {}) {
-    options.insert(options.begin(), {"--models", folder_.path().string()});
-    if (std::find(options.begin(), options.end(), "--device") == options.end()) {
-      options.insert(options.end(), {"--device", "host"});
-    }
-    service_ = std::make_unique<service_process>(options);
-  }
-  [[nodiscard]] service_process& service() { return *service_; }
-  [[nodiscard]] raw_reply ask(const std::string& request) {
-    raw_client client(service().port());
-    client.send(request);
-    auto reply = client.receive();
-    if (!reply) throw std::runtime_error("the connection ended without an answer");
-    return *reply;
-  }
-  /// Asks until the answer has another status than 503, or a long time has passed.
-  [[nodiscard]] raw_reply ask_when_served(const std::string& request) {
-    for (int attempt = 0;; ++attempt) {
-      auto reply = ask(request);
-      if (reply.status != 503 || attempt == 3000) return reply;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  [[nodiscard]] std::vector<float> numbers(std::size_t rows) {
-    return sluice::test::random_values<float>(generator_, rows * columns);
-  }
-
- private:
-  std::mt19937_64 generator_ = sluice::test::make_generator();
-  sluice::test::temporary_folder folder_;
-  std::unique_ptr<service_process> service_;
-};
+class sluiced : public served_folder {};
 
 TEST_F(sluiced, serves_the_models_of_a_folder) {
   put("double", 1, scale(2).bytes());
@@ -360,15 +241,8 @@ TEST_F(sluiced, replaces_a_worker_that_is_killed) {
 }
 
 TEST_F(sluiced, keeps_the_state_of_sequences_while_a_worker_is_replaced) {
-  onnx_graph g;
-  const std::vector<std::int64_t> row{1, columns};
-  g.input("x", row).input("s", row).output("y", row).output("t", row);
-  g.node("Add", {"x", "s"}, {"y"});
-  g.node("Identity", {"y"}, {"t"});
-  put("sum", 1, g.bytes());
-  put_config("sum",
-             "[sequence_batching]\nstate = [{ input_name = \"s\", output_name = \"t\", "
-             "data_type = \"TYPE_FP32\", dims = [1, 5] }]\n");
+  put("sum", 1, running_sum().bytes());
+  put_config("sum", config_of_running_sum);
   put("double", 1, scale(2).bytes());
   start();
   (void)ask_when_served(get("/v2/models/sum"));
@@ -511,9 +385,7 @@ TEST_F(sluiced, counts_what_its_clients_count) {
   clients.end();
   ASSERT_EQ(clients.wrong() + clients.lost(), 0U);
 
-  raw_client operators(service().metrics_port());
-  operators.send(get("/metrics"));
-  const parsed_metrics metrics(operators.receive().value_or(raw_reply{}).body);
+  const auto metrics = read_metrics();
   const metric_labels model{{"model", "double"}, {"version", "1"}};
   const auto right = static_cast<double>(clients.right());
   EXPECT_EQ(metrics.value("nv_inference_request_success", model), right);
