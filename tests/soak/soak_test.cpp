@@ -5,12 +5,12 @@
 #include "tests/envelope/launches.hpp"
 #include "tests/soak/load.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/soak_time.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,11 +23,6 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t lane_count = 8;
-
-std::chrono::seconds soak_time() {
-  const char* seconds = std::getenv("SLUICE_SOAK_SECONDS");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 2);
-}
 
 std::size_t threads_of_this_process() {
   std::size_t count = 0;

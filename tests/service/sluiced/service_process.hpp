@@ -70,6 +70,7 @@ class service_process {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "sluiced";
   }
 
+  [[nodiscard]] int id() const noexcept { return id_; }
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] std::uint16_t metrics_port() const noexcept { return metrics_port_; }
   /// 0 without gRPC.
