@@ -67,6 +67,7 @@ void direct_results(run_to_host& request, const detail::model_run& run,
   // Two outputs of the model that are one of the program.
   if (std::adjacent_find(outputs.begin(), outputs.end()) != outputs.end()) return nullptr;
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(numbers.size());
   for (const auto number : numbers) sizes.push_back(run.results[number].bytes());
   return replies.reserve(sizes);
 }
