@@ -3,6 +3,7 @@
 // elements that are read and written again stay the same.
 #include "service/grpc/infer_message.hpp"
 #include "service/grpc/query_messages.hpp"
+#include "service/grpc/reflection_message.hpp"
 #include "service/grpc/region_messages.hpp"
 #include "service/grpc/repository_messages.hpp"
 #include "service/grpc/tensor_contents.hpp"
@@ -107,8 +108,10 @@ reading read_message(std::string_view text, std::size_t piece) {
 
   const wire_reader bytes{std::span<const std::span<const std::byte>>(pieces)};
   reading result;
-  result.others = {text_of(bytes, read_load_request), text_of(bytes, read_unload_request),
+  result.others = {text_of(bytes, read_load_request),
+                   text_of(bytes, read_unload_request),
                    text_of(bytes, read_service_name),
+                   text_of(bytes, reflection_message),
                    text_of(bytes, [](wire_reader m) { return read_model_name(m).version; }),
                    text_of(bytes, [](wire_reader m) { return read_index_request(m) ? "1" : "0"; })};
   try {
