@@ -6,7 +6,7 @@
 #   if found      Dnnl::dnnl  OnnxMessages::onnx (layer 4)
 #   layer 5       CAF::core, of the CAF that SLUICE_CAF chooses
 #   layer 6       Boost::headers  OpenSSL::SSL  ZLIB::ZLIB  protobuf::libprotobuf  Grpc::grpc++
-#                 PrometheusCore::prometheus_core  CLI11::CLI11  mimalloc, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
+#                 PrometheusCore::prometheus_core  CLI11::CLI11, the library Jemalloc_LIBRARY, and the header of toml++ in TomlPlusPlus_INCLUDE_DIR
 #   tools         Cairo::cairo  CLI11::CLI11  fmt::fmt
 #   tests         GTest::gtest (sluice_add_test links it)
 #   CUDA          see SluiceCuda
@@ -54,11 +54,11 @@ if(SLUICE_BUILD_SERVICE)
   find_package(Grpc 1.51 REQUIRED MODULE)
   find_package(CLI11 REQUIRED)
   find_package(PrometheusCore MODULE REQUIRED)
-  find_package(mimalloc 2 REQUIRED)
+  find_library(Jemalloc_LIBRARY jemalloc REQUIRED DOC "The library jemalloc")
   find_path(TomlPlusPlus_INCLUDE_DIR toml++/toml.h REQUIRED DOC "Folder of toml++/toml.h")
   # Its header alone is in libprotoc-dev; the class is in the library of protobuf.
   find_path(ProtobufParser_INCLUDE_DIR google/protobuf/compiler/parser.h REQUIRED DOC "Folder of google/protobuf/compiler/parser.h")
-  mark_as_advanced(TomlPlusPlus_INCLUDE_DIR ProtobufParser_INCLUDE_DIR)
+  mark_as_advanced(TomlPlusPlus_INCLUDE_DIR ProtobufParser_INCLUDE_DIR Jemalloc_LIBRARY)
 endif()
 
 if(SLUICE_BUILD_TESTS)
