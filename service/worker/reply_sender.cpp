@@ -84,7 +84,10 @@ void reply_sender::send_waiting() noexcept {
 bool reply_sender::try_send(worker_reply& reply) {
   if (!reply.error) {
     reply.error = defect_of(reply, channel_);
-    if (reply.error) reply.outputs.clear();
+    if (reply.error) {
+      reply.outputs.clear();
+      reply.memory.reset();
+    }
   }
   if (reply.error) {
     return channel_.send_error(reply.request, reply.error->status(), reply.error->what());

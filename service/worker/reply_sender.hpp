@@ -54,8 +54,8 @@ class reply_sender {
 
   worker_channel& channel_;
   std::mutex mutex_;
-  std::vector<worker_reply> waiting_;  // the oldest first
   std::atomic<std::uint64_t> reserved_bytes_{0};
+  std::vector<worker_reply> waiting_;  // the oldest first
 };
 
 }  // namespace sluice::service

@@ -37,31 +37,31 @@ constexpr std::size_t least_import_bytes = std::size_t{64} << 10U;
 
 /// What `import_dlpack` takes over.
 struct shared_tensor {
-  std::shared_ptr<void> elements;
+  std::shared_ptr<const void> elements;
   std::vector<std::int64_t> shape;
   dlpack::versioned_tensor tensor{};
 };
 
-[[nodiscard]] tensor import_input(device_runtime& runtime, std::shared_ptr<void> elements,
-                                  element_type type, const extents& shape) {
+[[nodiscard]] tensor import_input(device_runtime& runtime, const host_tensor& input) {
   auto shared = std::make_unique<shared_tensor>(
-      shared_tensor{std::move(elements), {shape.begin(), shape.end()}});
-  shared->tensor = {.version = {.major = 1, .minor = 0},
-                    .manager_ctx = shared.get(),
-                    .deleter =
-                        [](dlpack::versioned_tensor* tensor) {
-                          delete static_cast<shared_tensor*>(tensor->manager_ctx);
-                        },
-                    .flags = dlpack::read_only_flag,
-                    .tensor = {.data = shared->elements.get(),
-                               .device = {.type = dlpack::cpu, .id = 0},
-                               .ndim = static_cast<std::int32_t>(shape.size()),
-                               .dtype = {.code = code_of(type),
-                                         .bits = static_cast<std::uint8_t>(8 * size_of(type)),
-                                         .lanes = 1},
-                               .shape = shared->shape.data(),
-                               .strides = nullptr,
-                               .byte_offset = 0}};
+      shared_tensor{input.data(), {input.shape().begin(), input.shape().end()}});
+  shared->tensor = {
+      .version = {.major = 1, .minor = 0},
+      .manager_ctx = shared.get(),
+      .deleter =
+          [](dlpack::versioned_tensor* tensor) {
+            delete static_cast<shared_tensor*>(tensor->manager_ctx);
+          },
+      .flags = dlpack::read_only_flag,
+      .tensor = {.data = const_cast<void*>(shared->elements.get()),
+                 .device = {.type = dlpack::cpu, .id = 0},
+                 .ndim = static_cast<std::int32_t>(shared->shape.size()),
+                 .dtype = {.code = code_of(input.type()),
+                           .bits = static_cast<std::uint8_t>(8 * size_of(input.type())),
+                           .lanes = 1},
+                 .shape = shared->shape.data(),
+                 .strides = nullptr,
+                 .byte_offset = 0}};
   auto imported =
       import_dlpack(runtime, &shared->tensor, {.ready = true, .tag = "input of a request"});
   (void)shared.release();
@@ -70,13 +70,12 @@ struct shared_tensor {
 
 }  // namespace
 
-run_input shared_input(device_service& service, std::shared_ptr<void> elements, element_type type,
-                       const extents& shape) {
+run_input shared_input(device_service& service, run_input&& input) {
   const bool is_host = service.device().id().kind == device_kind::host;
-  auto values = host_tensor::external(elements, type, shape);
-  if (!is_host || values.bytes() < least_import_bytes) return values;
-  values = {};
-  return import_input(service.runtime(), std::move(elements), type, shape);
+  if (!is_host || !input.on_host() || input.on_host().bytes() < least_import_bytes) {
+    return std::move(input);
+  }
+  return import_input(service.runtime(), input.on_host());
 }
 
 }  // namespace sluice::service

@@ -60,6 +60,7 @@ class worker_lanes {
                std::function<bool()> has_more) noexcept
       : service_(std::move(service)), wake_(std::move(wake)), has_more_(std::move(has_more)) {}
 
+  [[nodiscard]] device_service& service() const noexcept { return *service_; }
   /// The lane with the fewest runs among the first `count`.
   /// @throws error as `executor`
   [[nodiscard]] lane& choose(std::size_t count);

@@ -2,7 +2,6 @@
 #include "service/worker/worker_models.hpp"
 
 #include "service/worker/element_types.hpp"
-#include "service/worker/shared_input.hpp"
 #include "service/worker/warm_up_request.hpp"
 
 #include <chrono>
@@ -86,8 +85,7 @@ worker_models::worker_models(const std::shared_ptr<device_service>& service,
                              const std::shared_ptr<wake_event>& wake, worker_lanes& lanes,
                              worker_channel& channel, reply_sender& replies,
                              request_registry& registry)
-    : service_(service),
-      lanes_(lanes),
+    : lanes_(lanes),
       channel_(channel),
       replies_(replies),
       registry_(registry),
@@ -186,11 +184,11 @@ std::map<std::string, run_input> worker_models::inputs_of(
     const std::shared_ptr<request_memory>& memory) const {
   std::map<std::string, run_input> inputs;
   for (const auto& input : message.inputs) {
-    std::shared_ptr<void> elements(memory, channel_.memory().data() + input.offset);
+    const std::shared_ptr<void> elements(memory, channel_.memory().data() + input.offset);
     extents shape;
     for (const auto extent : input.shape) shape.push_back(extent);
-    inputs.emplace(model.inputs.at(input.number), shared_input(*service_, std::move(elements),
-                                                               element_type_of(input.type), shape));
+    inputs.emplace(model.inputs.at(input.number),
+                   host_tensor::external(elements, element_type_of(input.type), shape));
   }
   return inputs;
 }

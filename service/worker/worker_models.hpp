@@ -59,7 +59,6 @@ class worker_models {
       const std::shared_ptr<request_memory>& memory) const;
   void start(const run_message& message, const std::shared_ptr<request_memory>& memory);
 
-  const std::shared_ptr<device_service> service_;
   worker_lanes& lanes_;
   worker_channel& channel_;
   reply_sender& replies_;

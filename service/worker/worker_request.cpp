@@ -3,6 +3,7 @@
 
 #include "service/worker/completion_trace.hpp"
 #include "service/worker/element_types.hpp"
+#include "service/worker/shared_input.hpp"
 
 #include <sluice/envelope/reply_token.hpp>
 #include <sluice/operations/tensors.hpp>
@@ -135,6 +136,10 @@ void worker_request::pass_on(detail::model_run&& run) {
     return;
   }
   auto& lane = answer_.lanes->choose(answer_.lane_count);
+  // Not before: the program may depend on the elements of an input in host memory.
+  for (auto& input : run.inputs) {
+    input = shared_input(answer_.lanes->service(), std::move(input));
+  }
   run_to_host request{.what = std::move(run.what), .inputs = std::move(run.inputs)};
   auto memory = memory_for(run, answer_.numbers, *answer_.replies);
   if (memory) direct_results(request, run, answer_.numbers, memory);

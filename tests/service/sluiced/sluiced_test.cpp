@@ -52,6 +52,31 @@ TEST_F(sluiced, serves_the_models_of_a_folder) {
   EXPECT_TRUE(is_scaled(body.at("outputs").at(0).at("data").get<std::vector<float>>(), x, 3));
 }
 
+// A host device reads the inputs in place, but the program depends on the elements of this one.
+TEST_F(sluiced, reads_a_shape_from_a_large_input) {
+  onnx_graph g;
+  g.input("x", {-2}).input("s", {-2}).output("y", {-2, -2});
+  g.constant("begin", {std::int64_t{0}}).constant("end", {std::int64_t{2}});
+  g.node("Slice", {"s", "begin", "end"}, {"first"});
+  g.node("Cast", {"first"}, {"shape"}).with("to", onnx::TensorProto::INT64);
+  g.node("Reshape", {"x", "shape"}, {"y"});
+  put("shaped", 1, g.bytes());
+  start();
+  std::vector<float> s(20'000);  // 80 KB
+  s[0] = 2;
+  s[1] = 3;
+  const std::vector<float> x{1, 2, 3, 4, 5, 6};
+  const auto reply = ask_when_served(json_request(
+      "/v2/models/shaped/infer",
+      {{"inputs",
+        {{{"name", "x"}, {"datatype", "FP32"}, {"shape", {x.size()}}, {"data", x}},
+         {{"name", "s"}, {"datatype", "FP32"}, {"shape", {s.size()}}, {"data", s}}}}}));
+  ASSERT_EQ(reply.status, 200U) << reply.body;
+  const auto y = json::parse(reply.body).at("outputs").at(0);
+  EXPECT_EQ(y.at("shape"), json({2, 3}));
+  EXPECT_EQ(y.at("data").get<std::vector<float>>(), x);
+}
+
 TEST_F(sluiced, refuses_what_does_not_fit_the_model) {
   put("double", 1, scale(2).bytes());
   start();
