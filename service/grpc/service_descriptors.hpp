@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-/// The services of gRPC as clients of reflection see them: open_inference.proto and health.proto.
+/// The services of gRPC as clients of reflection see them: open_inference.proto, and
+/// health.proto, which has the name of gRPC's own file.
 /// Thread-safe.
 namespace sluice::service {
 

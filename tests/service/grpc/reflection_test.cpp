@@ -66,12 +66,13 @@ TEST(reflection, lists_the_services) {
 
 TEST(reflection, finds_files_by_name_and_symbol) {
   for (const auto& [field, name, expected] : {
-           std::tuple<std::uint32_t, std::string, std::string>{3, "health.proto", "health.proto"},
+           std::tuple<std::uint32_t, std::string, std::string>{3, "grpc/health/v1/health.proto",
+                                                               "grpc/health/v1/health.proto"},
            {3, "open_inference.proto", "open_inference.proto"},
            {4, inference_service, "open_inference.proto"},
            {4, inference_service + ".ModelInfer", "open_inference.proto"},
            {4, "inference.ModelInferRequest.InferInputTensor", "open_inference.proto"},
-           {4, "grpc.health.v1.HealthCheckResponse.ServingStatus", "health.proto"},
+           {4, "grpc.health.v1.HealthCheckResponse.ServingStatus", "grpc/health/v1/health.proto"},
        }) {
     const auto file = file_in(answer(bytes(field, name)));
     ASSERT_TRUE(file) << name;
