@@ -320,7 +320,8 @@ std::size_t program_request::bytes() const noexcept {
   constexpr std::size_t queued_use_bytes = 128;  // of its place in the queue, for each operand
   std::size_t host_bytes = detail::host_bytes_of(request_);
   for (const auto& input : parts_.host_inputs) host_bytes += input.second.bytes();
-  for (const auto& target : parts_.targets) host_bytes += sizeof(target) + target.bytes();
+  // Without the elements, which their owner keeps in any case.
+  host_bytes += parts_.targets.capacity() * sizeof(host_tensor);
   return sizeof(*this) + options.tag.capacity() + host_bytes +
          parts_.calls.capacity() * sizeof(step_call) +
          parts_.host_inputs.capacity() * sizeof(parts_.host_inputs[0]) +

@@ -29,9 +29,8 @@ std::size_t host_bytes_of(const run& request) noexcept {
          request.scalars.capacity() * sizeof(scalar);
 }
 std::size_t host_bytes_of(const run_to_host& request) noexcept {
-  std::size_t sum = request.outputs.capacity() * sizeof(host_tensor);
-  for (const auto& output : request.outputs) sum += output.bytes();
-  return sum + host_bytes_of_inputs(request.inputs) + request.scalars.capacity() * sizeof(scalar);
+  return host_bytes_of_inputs(request.inputs) + request.scalars.capacity() * sizeof(scalar) +
+         request.outputs.capacity() * sizeof(host_tensor);
 }
 std::size_t host_bytes_of(const prepare& request) noexcept {
   return request.inputs.capacity() * sizeof(tensor_spec) +

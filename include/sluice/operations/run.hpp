@@ -97,10 +97,11 @@ struct run {
 /// Like a `run` followed by a `download` of each result, but in one launch with one reply. The
 /// reply is always sent when the device has finished.
 ///
-/// A given output has the type and the shape of the result, and shares memory with no input. The
-/// launch copies the result into it, and the reply has this tensor. No other code may read or write
-/// its elements before the reply. If the reply is an error, the launch may write them until it has
-/// dropped its copies of the tensor: the owner of `host_tensor::external` is destroyed then.
+/// A given output has the type and the shape of the result, and shares memory with no input and
+/// no other output. The launch copies the result into it, and the reply has this tensor. No other
+/// code may read or write its elements before the reply. If the reply is an error, the launch may
+/// write them until it has dropped its copies of the tensor: the owner of `host_tensor::external`
+/// is destroyed then.
 struct run_to_host {
   program what{};                      ///< the program; required
   std::vector<run_input> inputs{};     ///< one tensor for each input
