@@ -35,6 +35,9 @@ constexpr int max_depth = 16;
 /// destructor of a table is recursive. Where it looks for white space, some characters that are not
 /// ASCII lead it to code that is marked as unreachable (marzer/tomlplusplus, issues 190 and 295).
 void check_text(std::string_view text) {
+  // In a string of several lines, a line that begins with # is no comment.
+  const bool has_comments =
+      text.find("\"\"\"") == std::string_view::npos && text.find("'''") == std::string_view::npos;
   int line = 1;
   int dots = 0;
   bool is_comment = false;
@@ -47,7 +50,7 @@ void check_text(std::string_view text) {
       is_blank = true;
       continue;
     }
-    if (is_blank && c == '#') is_comment = true;
+    if (is_blank && c == '#') is_comment = has_comments;
     if (c != ' ' && c != '\t') is_blank = false;
     if (is_comment) continue;
     if (c == '.' && ++dots > max_depth)
