@@ -54,7 +54,7 @@ struct soak_state {
   /// Odd while a worker is being replaced.
   std::atomic<std::uint64_t> replacements{0};
   /// The versions of the model `changing`, by their factors: the newest in the folder, and the
-  /// newest whose result somebody has seen. A later request never has the result of an older one.
+  /// newest whose result a client has seen. A later request never has the result of an older one.
   std::atomic<int> newest_factor{2};
   std::atomic<int> seen_factor{2};
 
