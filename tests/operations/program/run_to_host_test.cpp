@@ -152,7 +152,7 @@ TEST_P(run_to_host_test, is_prepared_ahead) {
   }));
 }
 
-/// A tensor in memory of its own; `destroyed` is set once nothing owns that any more.
+/// A tensor in external memory. Its last owner sets `destroyed`.
 host_tensor external_tensor(element_type type, const extents& shape, std::atomic<bool>& destroyed) {
   const auto bytes = host_tensor(type, shape).bytes();
   const std::shared_ptr<std::byte> memory(new (std::align_val_t(256)) std::byte[bytes],

@@ -51,7 +51,7 @@ class soak_client {
   void take_step(bool ends);
 
   /// Sends a complete request and receives its reply. Counts it.
-  /// @param status  what it has, besides 503 and 429 while a worker is replaced
+  /// @param status  of the reply; 503 and 429 are accepted, too, while a worker is replaced
   std::optional<raw_reply> exchange(const std::string& request, const std::string& model,
                                     unsigned status, const check& is_right = {});
   void judge(const raw_reply& reply, const soak_interval& interval, const std::string& model,
